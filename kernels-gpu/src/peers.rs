@@ -1,22 +1,29 @@
-//! The sum over the devices of one host (all-reduce), by a kernel on each of them that reads the others' memory.
+//! The sum over the devices of one host (all-reduce), by a kernel on each of them that writes into the others' memory.
 //!
 //! For small messages, where the time is that of a few messages between devices and not that of their bytes. Each device has
-//! an [`Exchange`]: memory that all others can reach, with two slots for data and flags. A call of
-//! [`all_reduce`](fn@all_reduce)
+//! an [`Exchange`]: memory that all others can reach. What a device has to say is always written there by its peers, since a store
+//! to another device goes its way once, and a load there and back. There are two kernels:
 //!
-//! 1. copies what the device gives to a slot of its own, and tells all others so by a flag in their memory;
-//! 2. up to [`ONCE_BYTES`]: waits for the flags of all others, then adds up all slots (one shot);
-//! 3. beyond: adds up its own part of all slots, puts the sums back into its own slot, tells that by a second flag, and
-//!    copies the parts of the others from theirs (two shots): each device reads two times what it gives, however many
-//!    devices there are.
+//! * [`all_reduce_lines`](fn@all_reduce_lines), up to [`lines_bytes`]: each word goes to all peers together with the number of
+//!   the call, in one atomic store of 8 bytes. The reader polls the word itself: no flag, no fence and no barrier.
+//! * [`all_reduce`](fn@all_reduce) beyond: plain 16-byte stores, and a flag for each block. Of two devices each sends all it has
+//!   to the other (one shot). Of more, each sends every other one that one's part, adds up its own part, and sends the sums to
+//!   all (two shots): each device sends two times what it gives at most, however many devices there are.
 //!
 //! Sums are made in the order of the ranks, so all devices get the same bits, in every run.
 //!
-//! A call needs no end of its own: a slot is written again by the call after the next, which begins after all others
-//! have begun the next one, and so have ended this one. That needs all calls to have the same number of blocks, each of
-//! which counts its calls by itself; so calls can be nodes of graphs.
+//! # Why a call needs no end of its own
 //!
-//! Source: the one-shot and two-shot all-reduces of the inference libraries (TensorRT-LLM's and vLLM's custom all-reduce, 2023).
+//! The host numbers the calls, and the memory that a call uses is that of its number's parity. Let rank A write, in call *k* + 2,
+//! what rank B has read in call *k*. A's kernels run in the order of the calls, so its call *k* + 1 has ended. That call has waited
+//! for something which B has written in call *k* + 1; so B had begun that call, and had ended call *k*. It holds for calls of both
+//! kernels, of any sizes, and whichever blocks have something to do, as long as a call of no elements is not made at all.
+//!
+//! What a call waits for is never mistaken for an older call's: words and flags bear the number of the call, and there are less
+//! than [`CALLS`] calls.
+//!
+//! Source: the one-shot and two-shot all-reduces of the inference libraries (TensorRT-LLM's and vLLM's custom all-reduce, 2023), and
+//! NCCL's low-latency protocol, which sends a flag with each word.
 
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
@@ -32,30 +39,57 @@ use crate::reduce::operator::Number;
 
 /// The most devices.
 pub const MAX_RANKS: usize = 8;
-/// Blocks of each launch, on every device.
-pub const BLOCKS: u32 = 32;
+/// The most blocks of a launch: all of them have to run at once, on every device.
+pub const MOST_BLOCKS: u32 = 128;
 /// Threads in a block.
 pub const BLOCK: usize = 512;
-/// Up to this many bytes one shot is faster than two.
-pub const ONCE_BYTES: usize = 256 << 10;
+/// The numbers of calls are less than this, and not 0.
+pub const CALLS: u32 = 1 << 31;
 
-/// Where the flags begin, behind the blocks' counts of their calls.
-const FLAGS: usize = 1024;
-/// Where the slots begin.
-const SLOTS: usize = 4096;
+/// A line: what a thread of [`all_reduce_lines`](fn@all_reduce_lines) sends and receives, as two words.
+const LINE_BYTES: usize = 8;
+/// The most that a device sends of a message in lines, to all others together; beyond, two words for one take longer than a flag.
+const SENT_IN_LINES: usize = MOST_BLOCKS as usize * BLOCK * LINE_BYTES;
+
 /// Flags of a shot: one for each block and rank.
-const SHOT_FLAGS: usize = BLOCKS as usize * MAX_RANKS;
-
-const _: () = assert!(BLOCKS as usize * size_of::<u32>() <= FLAGS);
-const _: () = assert!(FLAGS + 2 * SHOT_FLAGS * size_of::<u32>() <= SLOTS);
+const SHOT_FLAGS: usize = MOST_BLOCKS as usize * MAX_RANKS;
+/// Where the lines begin, behind the flags.
+const LINES: usize = 2 * SHOT_FLAGS * size_of::<u32>();
+/// The lines of one parity: two words for each word of at most two messages. (One rank's peers send it as much as it sends them.)
+const LINES_SPAN: usize = 4 * SENT_IN_LINES;
+/// Where the quads begin.
+const QUADS: usize = LINES + 2 * LINES_SPAN;
+/// Parts of a message begin at quads, so that all of them may take a little more than the message.
+const SLACK: usize = MAX_RANKS * QUAD_BYTES;
 
 /// What a device's exchange memory takes, in bytes, for messages of up to `slot_bytes`, a multiple of 16. It begins as zeros.
 #[must_use]
 pub const fn exchange_bytes(slot_bytes: usize) -> usize {
-    SLOTS + 2 * slot_bytes
+    QUADS + 4 * (slot_bytes + SLACK)
 }
 
-/// The memory by which the devices exchange what they add up.
+/// Up to this many bytes a message goes in lines, among so many devices.
+#[must_use]
+pub const fn lines_bytes(ranks: usize) -> usize {
+    let others = if ranks < 2 { 1 } else { ranks - 1 };
+    SENT_IN_LINES / others / LINE_BYTES * LINE_BYTES
+}
+
+/// The blocks of a launch of [`all_reduce_lines`](fn@all_reduce_lines) for a message of so many bytes.
+#[must_use]
+pub const fn line_blocks(bytes: usize) -> u32 {
+    bytes.div_ceil(LINE_BYTES).div_ceil(BLOCK) as u32
+}
+
+/// The blocks of a launch of [`all_reduce`](fn@all_reduce) for a message of so many bytes: one for as many quads as it has threads,
+/// until there are as many as run at once.
+#[must_use]
+pub const fn quad_blocks(bytes: usize) -> u32 {
+    let blocks = bytes.div_ceil(QUAD_BYTES).div_ceil(BLOCK);
+    if blocks < MOST_BLOCKS as usize { blocks as u32 } else { MOST_BLOCKS }
+}
+
+/// The memory by which the devices exchange what they add up, and which call this is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct Exchange {
@@ -69,6 +103,10 @@ pub struct Exchange {
     pub rank: u32,
     /// How many devices there are.
     pub ranks: u32,
+    /// The number of the call, from 1: the same on all devices, one more for each call of either kernel.
+    pub call: u32,
+    /// Not used.
+    pub padding: u32,
 }
 
 /// A number that devices add up: halves in f32, rounded once.
@@ -91,14 +129,53 @@ macro_rules! summands {
 summands! { f32: |x| x, f64: |x| x, i32: |x| x, u64: |x| x, f16: Half::nearest, bf16: Half::nearest }
 
 /// Adds up `x: [n]` of all ranks, element by element, to `out: [n]` of each; with an empty `x`, `out` in its place. Integers wrap.
-/// `n` elements are at most as many bytes as a slot has. The grid has [`BLOCKS`] blocks.
+/// `n` is not 0, and `n` elements are at most [`lines_bytes`]. The grid has [`line_blocks`] blocks.
 ///
 /// # Safety
-/// - All ranks of `exchange` launch the kernel the same number of times with the same `n` and the same type, each on another
-///   device or at least so that all their kernels run at once, and in one order on each device.
+/// - All ranks of `exchange` make the same calls, of this kernel and of [`all_reduce`](fn@all_reduce), with the same numbers, the
+///   same `n` and the same type; each on another device, or at least so that all their blocks run at once. On each device each
+///   call begins after the one before has ended.
 /// - The exchange memory is as [`exchange_bytes`] says, and nothing else uses it. `given_up` is a word that the host writes
 ///   atomically, or 0.
-/// - After waits have been given up, `out` holds anything.
+/// - After waits have been given up, `out` holds anything, and no further call is made.
+#[kernel(f32, f64, f16, bf16, i32, u64, block = BLOCK)]
+pub unsafe fn all_reduce_lines<T: Summand>(exchange: Exchange, x: &[T], mut out: DisjointSlice<T>) {
+    let member = Member { exchange };
+    let (rank, ranks) = (exchange.rank as usize, exchange.ranks as usize);
+    let n = out.len();
+    let bytes = n * size_of::<T>();
+    assert!(x.is_empty() || x.len() == n, "input and output have different lengths");
+    assert!(bytes <= lines_bytes(ranks), "the message is larger than lines take");
+    let lines = bytes.div_ceil(LINE_BYTES);
+    let i = thread::block_idx_x() as usize * BLOCK + thread::thread_idx_x() as usize;
+    if i >= lines {
+        return;
+    }
+    let message = Message::new(x, &mut out);
+    // SAFETY: the message has the line, of which this thread alone writes the result.
+    let own: u64 = unsafe { message.read(i) };
+    each::<MAX_RANKS>(|peer| {
+        if peer < ranks && peer != rank {
+            // SAFETY: the line is this rank's in the peer's memory, and the peer does not read it any more: see the module.
+            unsafe { member.send_line(peer, lines, i, own) };
+        }
+    });
+    // All words are waited for before the first addition. What was given up is added up, too, and means nothing.
+    let mut all = [0u64; MAX_RANKS];
+    each::<MAX_RANKS>(|peer| {
+        if peer < ranks {
+            all[peer] = if peer == rank { own } else { member.receive_line(peer, lines, i) };
+        }
+    });
+    // SAFETY: as above.
+    unsafe { message.write(i, sum_units::<T, u64>(&all, ranks)) };
+}
+
+/// As [`all_reduce_lines`](fn@all_reduce_lines), for messages of up to `slot_bytes` of the exchange. The grid has
+/// [`quad_blocks`] blocks.
+///
+/// # Safety
+/// As [`all_reduce_lines`](fn@all_reduce_lines).
 #[kernel(f32, f64, f16, bf16, i32, u64)]
 pub unsafe fn all_reduce<T: Summand>(
     mut block: Block<BLOCK>,
@@ -107,57 +184,78 @@ pub unsafe fn all_reduce<T: Summand>(
     mut out: DisjointSlice<T>,
 ) {
     let n = out.len();
-    if n == 0 {
-        // Not counted: it would not wait for the other ranks to end the call before.
-        return;
-    }
     assert!(x.is_empty() || x.len() == n, "input and output have different lengths");
     assert!(
         (n * size_of::<T>()) as u64 <= exchange.slot_bytes,
         "the message is larger than a slot"
     );
-    let to = out.as_mut_ptr();
-    let from = if x.is_empty() { to.cast_const() } else { x.as_ptr() };
-    let member = Member::begin(exchange);
-    let is_aligned = (from.addr() | to.addr()).is_multiple_of(QUAD_BYTES);
-    let message = Message { from, to, n, is_aligned };
-    let once = n * size_of::<T>() <= ONCE_BYTES;
-    let parts = Parts::new::<T>(n, if once { 1 } else { exchange.ranks as usize });
+    let (member, message) = (Member { exchange }, Message::new(x, &mut out));
+    let is_once = exchange.ranks <= 2;
+    let parts = Parts::new::<T>(n, if is_once { 1 } else { exchange.ranks as usize });
     // On all ranks the same blocks have something to do.
-    if !parts.is_empty() {
-        // SAFETY: the caller's promise.
-        unsafe { message.sum(&mut block, member, parts, once) };
+    if parts.is_empty() {
+        return;
     }
-    member.end();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match is_once {
+            true => member.sum_once(&mut block, message, parts),
+            false => member.sum_twice(&mut block, message, parts),
+        }
+    }
+}
+
+/// Sets a flag of another rank, then waits for one of this rank's; either is left out if its address is 0. Counts wrap. One thread.
+///
+/// All that was enqueued on the stream before is seen by what comes after a wait for the flag, and what is enqueued afterwards
+/// sees all that came before the flag which was waited for.
+///
+/// # Safety
+/// The addresses are those of aligned `u32`, in memory that this device reaches, which all access atomically. `given_up` is a word
+/// that the host sets to something else than 0 to end the wait, or 0.
+#[kernel]
+pub unsafe fn pass(flag: u64, value: u32, awaited: u64, least: u32, given_up: u64) {
+    if (thread::block_idx_x() | thread::thread_idx_x()) != 0 {
+        return;
+    }
+    let at = |address: u64| ptr::with_exposed_provenance_mut::<u32>(address as usize);
+    if flag != 0 {
+        // SAFETY: the caller's promise.
+        unsafe { atomic::store(at(flag), value, Ordering::Release, Scope::System) };
+    }
+    if awaited != 0 {
+        // SAFETY: the caller's promise.
+        let load = || unsafe { atomic::load(at(awaited), Ordering::Acquire, Scope::System) };
+        wait_until(|| load().wrapping_sub(least) as i32 >= 0, given_up);
+    }
+}
+
+/// Polls until `is_there`; `false` if that was given up.
+#[inline(always)]
+fn wait_until(mut is_there: impl FnMut() -> bool, given_up: u64) -> bool {
+    let mut rounds = 0u32;
+    while !is_there() {
+        rounds = rounds.wrapping_add(1);
+        if rounds.is_multiple_of(1024) {
+            leave_after_panic();
+            let word = ptr::with_exposed_provenance::<u32>(given_up as usize);
+            // SAFETY: a word that the host writes atomically, unless there is none.
+            let word = || unsafe { atomic::load(word, Ordering::Relaxed, Scope::System) };
+            if given_up != 0 && word() != 0 {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// What one device's block of a call knows.
 #[derive(Clone, Copy)]
 struct Member {
     exchange: Exchange,
-    /// The number of this call, from 1, as the block has counted.
-    call: u32,
 }
 
 impl Member {
-    #[inline(always)]
-    fn begin(exchange: Exchange) -> Self {
-        let mut own = Self { exchange, call: 0 };
-        // SAFETY: the block's own count, which no other code writes while this kernel runs.
-        own.call = unsafe { own.count().read_volatile() }.wrapping_add(1);
-        own
-    }
-
-    /// Counts the call. All threads of the block call it together: a barrier is inside, after which all have read the count.
-    #[inline(always)]
-    fn end(self) {
-        thread::sync_threads();
-        if thread::thread_idx_x() == 0 {
-            // SAFETY: as above; the others do not read it any more.
-            unsafe { self.count().write_volatile(self.call) };
-        }
-    }
-
     /// The exchange memory of a rank.
     #[inline(always)]
     fn memory(&self, rank: usize) -> *mut u8 {
@@ -171,11 +269,63 @@ impl Member {
         ptr::with_exposed_provenance_mut(address as usize)
     }
 
+    /// 0 or 1: which half of the memory this call uses.
     #[inline(always)]
-    fn count(&self) -> *mut u32 {
-        let own = self.memory(self.exchange.rank as usize).cast::<u32>();
-        // SAFETY: there is a count for each block.
-        unsafe { own.add(thread::block_idx_x() as usize) }
+    fn parity(&self) -> usize {
+        self.exchange.call as usize & 1
+    }
+
+    /// The two words at rank `at` of the line `i` of rank `from`, of `lines`: the first words of all lines lie one behind the
+    /// other, so that neighbouring threads write neighbouring words, and so do the second ones.
+    #[inline(always)]
+    fn words(&self, at: usize, from: usize, lines: usize, i: usize) -> [*mut u64; 2] {
+        let first = LINES + self.parity() * LINES_SPAN;
+        // SAFETY: a message takes at most two times [`lines_bytes`], and `ranks` of them are no more than the span.
+        unsafe {
+            let of_rank = self.memory(at).add(first).cast::<u64>().add(from * 2 * lines);
+            [of_rank.add(i), of_rank.add(lines + i)]
+        }
+    }
+
+    /// Writes a line to a peer's memory, with the number of the call in each word.
+    ///
+    /// # Safety
+    /// No rank reads what the line's words hold.
+    #[inline(always)]
+    unsafe fn send_line(&self, peer: usize, lines: usize, i: usize, line: u64) {
+        let marked = |half: u32| u64::from(half) | u64::from(self.exchange.call) << 32;
+        let [low, high] = self.words(peer, self.exchange.rank as usize, lines, i);
+        // SAFETY: words of the peer's memory, which all access atomically.
+        unsafe {
+            atomic::store(low, marked(line as u32), Ordering::Relaxed, Scope::System);
+            atomic::store(high, marked((line >> 32) as u32), Ordering::Relaxed, Scope::System);
+        }
+    }
+
+    /// Waits for a peer's line; anything if that was given up.
+    #[inline(always)]
+    fn receive_line(&self, peer: usize, lines: usize, i: usize) -> u64 {
+        let words = self.words(self.exchange.rank as usize, peer, lines, i);
+        let (mut low, mut high) = (0u64, 0u64);
+        let is_there = || {
+            // SAFETY: words of this rank's memory, which all access atomically.
+            unsafe {
+                low = atomic::load(words[0], Ordering::Relaxed, Scope::System);
+                high = atomic::load(words[1], Ordering::Relaxed, Scope::System);
+            }
+            ((low >> 32) as u32 == self.exchange.call) & ((high >> 32) as u32 == self.exchange.call)
+        };
+        wait_until(is_there, self.exchange.given_up);
+        u64::from(low as u32) | high << 32
+    }
+
+    /// What rank `at` receives of the ranks' messages, or, with `sums`, of their sums.
+    #[inline(always)]
+    fn quads(&self, at: usize, sums: bool) -> *mut Quad {
+        let span = self.exchange.slot_bytes as usize + SLACK;
+        let begin = QUADS + (2 * self.parity() + usize::from(sums)) * span;
+        // SAFETY: there are four spans.
+        unsafe { self.memory(at).add(begin).cast() }
     }
 
     /// The flag at rank `at` by which rank `from` tells this block that it has come to the end of a shot.
@@ -183,84 +333,147 @@ impl Member {
     fn flag(&self, at: usize, shot: usize, from: usize) -> *mut u32 {
         let index = shot * SHOT_FLAGS + thread::block_idx_x() as usize * MAX_RANKS + from;
         // SAFETY: there are as many flags.
-        unsafe { self.memory(at).add(FLAGS).cast::<u32>().add(index) }
+        unsafe { self.memory(at).cast::<u32>().add(index) }
     }
 
-    /// A rank's slot of this call.
-    #[inline(always)]
-    fn slot(&self, rank: usize) -> *mut Quad {
-        let slot = (self.call as usize & 1) * self.exchange.slot_bytes as usize;
-        // SAFETY: there are two slots.
-        unsafe { self.memory(rank).add(SLOTS + slot).cast() }
-    }
-
-    /// Tells the blocks of this number of all ranks that this one has written its slot, and waits until they have. Whether they
-    /// have, and were not given up. All threads of the block call it together.
+    /// Tells the blocks of this number of all ranks that this one has written what they read next, and waits until they have
+    /// done so, too. Whether they have, and were not given up. All threads of the block call it together.
     #[inline(always)]
     fn meet(&self, block: &mut Block<BLOCK>, shot: usize) -> bool {
         // Before the flags: all threads have written.
         thread::sync_threads();
-        let peer = thread::thread_idx_x() as usize;
+        let (peer, rank) = (thread::thread_idx_x() as usize, self.exchange.rank as usize);
         let mut is_there = true;
         if peer < self.exchange.ranks as usize {
-            let told = self.flag(peer, shot, self.exchange.rank as usize);
-            // SAFETY: the flag is one of all ranks' memory; all accesses are atomic, of the whole system.
-            unsafe { atomic::store(told, self.call, Ordering::Release, Scope::System) };
-            is_there = self.wait(self.flag(self.exchange.rank as usize, shot, peer));
+            let call = self.exchange.call;
+            // SAFETY: flags of the ranks' memory; all accesses are atomic, of the whole system.
+            unsafe {
+                atomic::store(self.flag(peer, shot, rank), call, Ordering::Release, Scope::System);
+            }
+            let flag = self.flag(rank, shot, peer);
+            // SAFETY: as above.
+            let load = || unsafe { atomic::load(flag, Ordering::Acquire, Scope::System) };
+            // A rank that has gone on to the next call has set it further.
+            is_there = wait_until(|| load() >= call, self.exchange.given_up);
         }
         // With the barrier in it: what any thread has acquired, all read.
         block.all(is_there)
     }
 
-    /// Waits for a flag; `false` if that was given up.
+    /// One shot, between two ranks: each sends all of its message.
+    ///
+    /// # Safety
+    /// As [`all_reduce`](fn@all_reduce).
     #[inline(always)]
-    fn wait(&self, flag: *const u32) -> bool {
-        let mut rounds = 0u32;
-        // A rank that has gone on to the next call has told that already. Counts wrap.
-        // SAFETY: as above.
-        let told = || unsafe { atomic::load(flag, Ordering::Acquire, Scope::System) };
-        while (told().wrapping_sub(self.call) as i32) < 0 {
-            rounds = rounds.wrapping_add(1);
-            if rounds.is_multiple_of(1024) {
-                leave_after_panic();
-                if self.is_given_up() {
-                    return false;
-                }
-            }
+    unsafe fn sum_once<T: Summand>(
+        self,
+        block: &mut Block<BLOCK>,
+        message: Message<T>,
+        parts: Parts,
+    ) {
+        let (rank, ranks) = (self.exchange.rank as usize, self.exchange.ranks as usize);
+        let other = 1 - rank;
+        if ranks == 2 {
+            let to = self.quads(other, false);
+            // SAFETY: the other rank reads what lies there no more: see the module.
+            each_of(parts.of(0), |i| unsafe { to.add(i).write(message.read(i)) });
         }
-        true
+        if !self.meet(block, 0) {
+            return;
+        }
+        let from = self.quads(rank, false);
+        each_of(parts.of(0), |i| {
+            let mut all = [Quad::new(0, 0, 0, 0); MAX_RANKS];
+            each::<2>(|r| {
+                if r < ranks {
+                    // SAFETY: the other rank has written its message. The quad of this one is written by this thread alone, below.
+                    all[r] =
+                        unsafe { if r == rank { message.read(i) } else { from.add(i).read() } };
+                }
+            });
+            // SAFETY: as above.
+            unsafe { message.write(i, sum_units::<T, Quad>(&all, ranks)) };
+        });
     }
 
+    /// Two shots: parts to their ranks, and sums to all.
+    ///
+    /// # Safety
+    /// As [`all_reduce`](fn@all_reduce).
     #[inline(always)]
-    fn is_given_up(&self) -> bool {
-        let word = ptr::with_exposed_provenance::<u32>(self.exchange.given_up as usize);
-        // SAFETY: a word that the host writes atomically, unless there is none.
-        !word.is_null() && unsafe { atomic::load(word, Ordering::Relaxed, Scope::System) } != 0
+    unsafe fn sum_twice<T: Summand>(
+        self,
+        block: &mut Block<BLOCK>,
+        message: Message<T>,
+        parts: Parts,
+    ) {
+        let (rank, ranks) = (self.exchange.rank as usize, self.exchange.ranks as usize);
+        let own = parts.of(rank);
+        for peer in (0..ranks).filter(|peer| *peer != rank) {
+            // Parts of one rank from all ranks lie one behind the other there.
+            // SAFETY: all parts together are no more than the span.
+            let to = unsafe { self.quads(peer, false).add(rank * parts.part) };
+            let begin = peer * parts.part;
+            // SAFETY: no rank reads what lies there: see the module.
+            each_of(parts.of(peer), |i| unsafe { to.add(i - begin).write(message.read(i)) });
+        }
+        if !self.meet(block, 0) {
+            return;
+        }
+        let (from, begin) = (self.quads(rank, false), rank * parts.part);
+        each_of(own, |i| {
+            let mut all = [Quad::new(0, 0, 0, 0); MAX_RANKS];
+            // All loads before the first addition.
+            each::<MAX_RANKS>(|r| {
+                if r < ranks {
+                    // SAFETY: all ranks have written their parts. The quad of this one is written by this thread alone, below.
+                    all[r] = unsafe {
+                        if r == rank {
+                            message.read(i)
+                        } else {
+                            from.add(r * parts.part + i - begin).read()
+                        }
+                    };
+                }
+            });
+            let sum = sum_units::<T, Quad>(&all, ranks);
+            each::<MAX_RANKS>(|r| {
+                if r < ranks && r != rank {
+                    // SAFETY: the quad is this block's; no rank reads what lies there.
+                    unsafe { self.quads(r, true).add(i).write(sum) };
+                }
+            });
+            // SAFETY: as above.
+            unsafe { message.write(i, sum) };
+        });
+        if !self.meet(block, 1) {
+            return;
+        }
+        let sums = self.quads(rank, true);
+        for part in (0..ranks).filter(|part| *part != rank) {
+            // SAFETY: its rank has written the sums of this stretch, and this block has read its own quads of it.
+            each_of(parts.of(part), |i| unsafe { message.write(i, sums.add(i).read()) });
+        }
     }
 }
 
 /// How a message is cut: into parts, one for all ranks or one for each, and those into a stretch for each block.
 #[derive(Clone, Copy)]
 struct Parts {
-    /// How many.
-    count: usize,
-    /// All quads.
+    /// All quads, of which the last one may be filled in part.
     quads: usize,
     /// Quads of a part.
     part: usize,
     /// Quads of a block's stretch of a part.
     stretch: usize,
-    /// Elements behind the last quad, which the last block adds up in one shot.
-    rest: usize,
 }
 
 impl Parts {
     #[inline(always)]
     fn new<T>(n: usize, count: usize) -> Self {
-        let quads = n / per_quad::<T>();
+        let quads = n.div_ceil(per_quad::<T>());
         let part = quads.div_ceil(count);
-        let stretch = part.div_ceil(BLOCKS as usize);
-        Self { count, quads, part, stretch, rest: n % per_quad::<T>() }
+        Self { quads, part, stretch: part.div_ceil(thread::grid_dim_x() as usize) }
     }
 
     /// The quads of this block's stretch of a part.
@@ -271,16 +484,10 @@ impl Parts {
         (first.min(end), (first + self.stretch).min(end))
     }
 
-    /// Whether this block adds up the rest.
-    #[inline(always)]
-    fn has_rest(&self) -> bool {
-        self.rest > 0 && thread::block_idx_x() == BLOCKS - 1
-    }
-
-    /// Whether this block has nothing to do, on any rank.
+    /// Whether this block has nothing to do, on any rank: the first part is the longest.
     #[inline(always)]
     fn is_empty(&self) -> bool {
-        thread::block_idx_x() as usize * self.stretch >= self.part && !self.has_rest()
+        thread::block_idx_x() as usize * self.stretch >= self.part
     }
 }
 
@@ -295,81 +502,54 @@ struct Message<T> {
 }
 
 impl<T: Summand> Message<T> {
-    /// Adds up this block's stretches. All threads of the block call it together.
+    #[inline(always)]
+    fn new(x: &[T], out: &mut DisjointSlice<T>) -> Self {
+        let (to, n) = (out.as_mut_ptr(), out.len());
+        let from = if x.is_empty() { to.cast_const() } else { x.as_ptr() };
+        Self { from, to, n, is_aligned: (from.addr() | to.addr()).is_multiple_of(QUAD_BYTES) }
+    }
+
+    /// The `i`th unit of the message, a line or a quad; what is behind the message's end is 0.
     ///
     /// # Safety
-    /// As [`all_reduce`](fn@all_reduce).
+    /// The unit begins inside the message.
     #[inline(always)]
-    unsafe fn sum(self, block: &mut Block<BLOCK>, member: Member, parts: Parts, once: bool) {
-        let Exchange { rank, ranks, .. } = member.exchange;
-        let (rank, ranks) = (rank as usize, ranks as usize);
-        let own = member.slot(rank);
-        for part in 0..parts.count {
-            // SAFETY: the slot is this rank's, and no rank reads it yet: see the module.
-            each_of(parts.of(part), |i| unsafe { own.add(i).write(self.read(i)) });
-        }
-        if parts.has_rest() {
-            // SAFETY: as above.
-            each_of((self.n - parts.rest, self.n), |i| unsafe {
-                own.cast::<T>().add(i).write(self.from.add(i).read());
-            });
-        }
-        if !member.meet(block, 0) {
-            return;
-        }
-        each_of(parts.of(if once { 0 } else { rank }), |i| {
-            let sum = sum_quads::<T>(member, ranks, i);
-            // SAFETY: the quad is this block's; in the own slot only this rank has read this part.
-            unsafe {
-                self.write(i, sum);
-                if !once {
-                    own.add(i).write(sum);
+    unsafe fn read<U: Pod>(self, i: usize) -> U {
+        let per = const { size_of::<U>() / size_of::<T>() };
+        // SAFETY: the caller's promise; only elements of the message are read, by themselves where the unit is not whole.
+        unsafe {
+            if self.is_aligned && (i + 1) * per <= self.n {
+                return self.from.cast::<U>().add(i).read();
+            }
+            let mut unit = MaybeUninit::<U>::zeroed();
+            let to = unit.as_mut_ptr().cast::<T>();
+            each_below::<8>(per, |k| {
+                if i * per + k < self.n {
+                    to.add(k).write(self.from.add(i * per + k).read());
                 }
-            }
-        });
-        if parts.has_rest() {
-            // SAFETY: the rest is this block's alone, and lies in all slots.
-            each_of((self.n - parts.rest, self.n), |i| unsafe {
-                self.to.add(i).write(sum_elements::<T>(member, ranks, i));
             });
-        }
-        if once || !member.meet(block, 1) {
-            return;
-        }
-        for part in (0..parts.count).filter(|part| *part != rank) {
-            let its = member.slot(part);
-            // SAFETY: its rank has written the sums of this stretch.
-            each_of(parts.of(part), |i| unsafe { self.write(i, its.add(i).read()) });
+            unit.assume_init()
         }
     }
 
+    /// Writes the `i`th unit, as far as it is inside the message.
+    ///
     /// # Safety
-    /// The message has that quad.
+    /// The unit begins inside the message, and this thread alone writes it.
     #[inline(always)]
-    unsafe fn read(self, i: usize) -> Quad {
-        // SAFETY: the caller's promise.
+    unsafe fn write<U: Pod>(self, i: usize, unit: U) {
+        let per = const { size_of::<U>() / size_of::<T>() };
+        // SAFETY: the caller's promise; only elements of the message are written.
         unsafe {
-            if self.is_aligned {
-                return self.from.cast::<Quad>().add(i).read();
+            if self.is_aligned && (i + 1) * per <= self.n {
+                return self.to.cast::<U>().add(i).write(unit);
             }
-            let mut quad = MaybeUninit::<Quad>::uninit();
-            let (per, to) = (per_quad::<T>(), quad.as_mut_ptr().cast::<T>());
-            each_below::<8>(per, |k| to.add(k).write(self.from.add(i * per + k).read()));
-            quad.assume_init()
-        }
-    }
-
-    /// # Safety
-    /// The message has that quad, and this thread alone writes it.
-    #[inline(always)]
-    unsafe fn write(self, i: usize, quad: Quad) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if self.is_aligned {
-                return self.to.cast::<Quad>().add(i).write(quad);
-            }
-            let (per, from) = (per_quad::<T>(), ptr::from_ref(&quad).cast::<T>());
-            each_below::<8>(per, |k| self.to.add(i * per + k).write(from.add(k).read()));
+            let from = ptr::from_ref(&unit).cast::<T>();
+            each_below::<8>(per, |k| {
+                if i * per + k < self.n {
+                    self.to.add(i * per + k).write(from.add(k).read());
+                }
+            });
         }
     }
 }
@@ -384,43 +564,23 @@ fn each_of((first, end): (usize, usize), mut f: impl FnMut(usize)) {
     }
 }
 
-/// The sums of the elements of one quad of all slots, in the order of the ranks.
+/// The sums of the elements of one unit of all ranks, in the order of the ranks.
 #[inline(always)]
-fn sum_quads<T: Summand>(member: Member, ranks: usize, i: usize) -> Quad {
-    // All loads before the first addition: each takes the way to another device.
-    let mut quads = [Quad::new(0, 0, 0, 0); MAX_RANKS];
-    each::<MAX_RANKS>(|r| {
-        if r < ranks {
-            // SAFETY: all ranks have written their slots, and none writes them again before this call ends.
-            quads[r] = unsafe { member.slot(r).add(i).read() };
-        }
-    });
-    let mut sums = quads[0];
-    each_below::<8>(per_quad::<T>(), |k| {
-        let element = |quad: &Quad| {
-            // SAFETY: a quad has as many elements, which are plain.
-            unsafe { ptr::from_ref(quad).cast::<T>().add(k).read() }.wide()
+fn sum_units<T: Summand, U: Pod>(all: &[U; MAX_RANKS], ranks: usize) -> U {
+    let mut sums = all[0];
+    each_below::<8>(const { size_of::<U>() / size_of::<T>() }, |k| {
+        let element = |unit: &U| {
+            // SAFETY: a unit has as many elements, which are plain.
+            unsafe { ptr::from_ref(unit).cast::<T>().add(k).read() }.wide()
         };
-        let mut sum = element(&quads[0]);
+        let mut sum = element(&all[0]);
         each::<MAX_RANKS>(|r| {
             if r > 0 && r < ranks {
-                sum = T::plus(sum, element(&quads[r]));
+                sum = T::plus(sum, element(&all[r]));
             }
         });
         // SAFETY: as above.
         unsafe { ptr::from_mut(&mut sums).cast::<T>().add(k).write(T::narrow(sum)) };
     });
     sums
-}
-
-/// The sum of one element of all slots.
-#[inline(always)]
-fn sum_elements<T: Summand>(member: Member, ranks: usize, i: usize) -> T {
-    // SAFETY: as for quads.
-    let element = |rank| unsafe { member.slot(rank).cast::<T>().add(i).read() }.wide();
-    let mut sum = element(0);
-    for rank in 1..ranks {
-        sum = T::plus(sum, element(rank));
-    }
-    T::narrow(sum)
 }

@@ -3,11 +3,10 @@
 //     nvcc -O3 -o nccl tools/peers/nccl.cu -lnccl && ./nccl 2
 //
 // One process a device, as under a launcher: the ranks are forked before any of them starts CUDA, and the first sends the
-// identity through pipes. A row is the median over the rounds of the time of one call, of as many as are enqueued
-// before the stream is waited for; the slower rank counts. Sizes are those of the larger buffer, in bytes, of f32.
+// identity through pipes. A row is the median over the rounds of the time of one call, between two events on the stream around
+// as many calls; the slower rank of each round counts. Sizes are those of the larger buffer, in bytes, of f32.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,13 +36,14 @@ static void check(ncclResult_t code, const char* call) {
 constexpr int ROUNDS = 9;
 constexpr size_t MOST_BYTES = size_t(1) << 30;
 
-// Calls between waits: many of small messages, few of large ones.
+// Calls of a round: many of small messages, few of large ones.
 static int calls(size_t bytes) { return bytes <= (1 << 20) ? 100 : bytes <= (64 << 20) ? 20 : 5; }
 
 struct Rank {
     int rank, ranks;
     ncclComm_t comm;
     cudaStream_t stream;
+    cudaEvent_t begin, end;
     float *from, *to, *longest;
 
     // The time of one call in microseconds: the median over the rounds of the slowest rank's.
@@ -53,11 +53,13 @@ struct Rank {
         std::vector<double> all;
         for (int round = 0; round < ROUNDS; ++round) {
             align();
-            auto start = std::chrono::steady_clock::now();
+            CHECK(cudaEventRecord(begin, stream));
             for (int i = 0; i < calls(bytes); ++i) call();
+            CHECK(cudaEventRecord(end, stream));
             CHECK(cudaStreamSynchronize(stream));
-            std::chrono::duration<double, std::micro> passed = std::chrono::steady_clock::now() - start;
-            all.push_back(slowest(passed.count() / calls(bytes)));
+            float passed_ms;
+            CHECK(cudaEventElapsedTime(&passed_ms, begin, end));
+            all.push_back(slowest(1e3 * passed_ms / calls(bytes)));
         }
         std::sort(all.begin(), all.end());
         return all[ROUNDS / 2];
@@ -104,6 +106,8 @@ static void run(int rank, int ranks, ncclUniqueId id) {
     CHECK(cudaSetDevice(rank));
     CHECK(ncclCommInitRank(&own.comm, ranks, id, rank));
     CHECK(cudaStreamCreateWithFlags(&own.stream, cudaStreamNonBlocking));
+    CHECK(cudaEventCreate(&own.begin));
+    CHECK(cudaEventCreate(&own.end));
     CHECK(cudaMalloc(&own.from, MOST_BYTES));
     CHECK(cudaMalloc(&own.to, MOST_BYTES));
     CHECK(cudaMalloc(&own.longest, sizeof(float)));

@@ -124,6 +124,14 @@ pub struct MemLocation {
     pub id: c_int,
 }
 
+/// What names an allocation to other processes of the host, `CUipcMemHandle`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IpcMemHandle {
+    /// The driver's bytes.
+    pub reserved: [u8; 64],
+}
+
 /// How a context is made, `CUctxCreateParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -375,6 +383,7 @@ mod tests {
         assert_eq!(size_of::<CUlaunchConfig>(), 56);
         assert_eq!(size_of::<Copy2D>(), 128);
         assert_eq!((size_of::<MemLocation>(), size_of::<ContextParams>()), (8, 24));
+        assert_eq!((size_of::<IpcMemHandle>(), align_of::<IpcMemHandle>()), (64, 1));
     }
 
     #[test]

@@ -1077,7 +1077,12 @@ macro_rules! for_each_driver_function {
                 cuDeviceGetNvSciSyncAttributes(list: HostPtr, device: CUdevice, flags: c_int);
                 cuFlushGPUDirectRDMAWrites(target: c_int, scope: c_int);
                 cuIpcGetEventHandle(handle: Out<[u8; 64]>, event: CUevent);
-                cuIpcGetMemHandle(handle: Out<[u8; 64]>, address: CUdeviceptr);
+                cuIpcGetMemHandle(handle: Out<IpcMemHandle>, address: CUdeviceptr);
+                cuIpcOpenMemHandle_v2(
+                    address: Out<CUdeviceptr>,
+                    handle: IpcMemHandle,
+                    flags: c_uint,
+                );
                 cuIpcCloseMemHandle(address: CUdeviceptr);
                 cuMemExportToShareableHandle(
                     shareable: HostPtr,

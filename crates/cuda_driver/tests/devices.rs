@@ -240,3 +240,22 @@ fn an_emulated_device_has_an_h200s_sizes() {
         }
     });
 }
+
+/// An allocation has a handle for other processes on a real device; the emulator's memory is its process's own.
+#[test]
+fn memory_of_other_processes_is_refused_by_the_emulator() {
+    context();
+    let (mut address, mut handle) = (0, IpcMemHandle { reserved: [0; 64] });
+    ok!(cuMemAlloc_v2(Out::from(&mut address), 2 << 20));
+    let code = code!(cuIpcGetMemHandle(Out::from(&mut handle), address));
+    if on_emulator() {
+        assert_eq!(code, CUDA_ERROR_NOT_SUPPORTED);
+        let code = code!(cuIpcOpenMemHandle_v2(Out::from(&mut address), handle, 1));
+        assert_eq!(code, CUDA_ERROR_NOT_SUPPORTED);
+        assert_eq!(code!(cuIpcCloseMemHandle(address)), CUDA_ERROR_NOT_SUPPORTED);
+    } else {
+        assert_eq!(code, 0);
+        assert_ne!(handle.reserved, [0; 64]);
+    }
+    ok!(cuMemFree_v2(address));
+}

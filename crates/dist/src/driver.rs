@@ -1,7 +1,9 @@
 //! Calls of the driver that the library has no safe function for.
 
 use cuda_driver::sys;
+use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::resource::StreamRef;
+use ferrowarp::{Gpu, GpuError};
 
 use crate::error::DistError;
 
@@ -21,4 +23,23 @@ pub(crate) fn is_captured(stream: StreamRef<'_>) -> Result<bool, DistError> {
     let asked = unsafe { sys::cuStreamIsCapturing(stream.as_raw().cast(), &mut status) };
     check("cuStreamIsCapturing", asked)?;
     Ok(status != sys::stream_capture_status::NONE)
+}
+
+/// Runs `work` with the device's context current.
+pub(crate) fn in_context<R>(
+    gpu: &Gpu,
+    work: impl FnOnce() -> Result<R, DistError>,
+) -> Result<R, DistError> {
+    let mut result = None;
+    // SAFETY: nothing is enqueued that others could see: what `work` uses are streams and memory of its own.
+    let ran = unsafe {
+        gpu.stream().foreign("making or ending a communicator", ForeignMemory::new(), |_| {
+            result = Some(work());
+            Ok(())
+        })
+    };
+    match result {
+        Some(result) => result,
+        None => Err(ran.err().unwrap_or(GpuError::Unsupported { what: "a communicator" }).into()),
+    }
 }

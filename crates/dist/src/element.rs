@@ -75,7 +75,8 @@ elements! {
 /// How the ranks' values become one.
 ///
 /// The order in which they are combined is the backend's, so sums of floats may differ in their last bits from one number of
-/// ranks, one size or one backend to another. Over MPI sums of `f16` and `bf16` are made in `f32` and rounded once.
+/// ranks, one size or one backend to another ([small sums](crate::Communicator::all_reduce) among devices of one host are made in the
+/// order of the ranks). Over MPI sums of `f16` and `bf16` are made in `f32` and rounded once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
     /// Their sum; of integers modulo 2 to the power of their bits.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use ferrowarp::MappedAtomics;
+
 use crate::control::Peers;
 use crate::error::{DistError, Loss};
 
@@ -17,6 +19,8 @@ pub(crate) struct Fate {
     /// `None` in a world of one.
     peers: Option<Arc<Peers>>,
     end: OnceLock<End>,
+    /// What kernels that wait for other ranks look at: word 0 is set at the end.
+    given_up: OnceLock<Arc<MappedAtomics<u32>>>,
     /// How long anything may take, in milliseconds.
     deadline_ms: AtomicU64,
 }
@@ -61,7 +65,8 @@ impl Fate {
         peers: Option<Arc<Peers>>,
         deadline: Duration,
     ) -> Arc<Self> {
-        let own = Self { members, peers, end: OnceLock::new(), deadline_ms: AtomicU64::new(0) };
+        let (end, given_up) = (OnceLock::new(), OnceLock::new());
+        let own = Self { members, peers, end, given_up, deadline_ms: AtomicU64::new(0) };
         own.set_deadline(deadline);
         Arc::new(own)
     }
@@ -83,9 +88,26 @@ impl Fate {
         self.deadline_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Ends the communicator, unless something has before. Returns what has.
+    /// Ends the communicator, unless something has before: kernels that wait for other ranks give up. Returns what has ended it.
     pub(crate) fn end(&self, end: End) -> End {
-        self.end.get_or_init(|| end).clone()
+        let end = self.end.get_or_init(|| end).clone();
+        self.give_up();
+        end
+    }
+
+    /// Lets kernels look at word 0 of these.
+    #[cfg(feature = "ops")]
+    pub(crate) fn give_up_by(&self, words: Arc<MappedAtomics<u32>>) {
+        let _ = self.given_up.set(words);
+        if self.has_ended() {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&self) {
+        if let Some(words) = self.given_up.get() {
+            words[0].store(1, Ordering::Release);
+        }
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -53,6 +53,7 @@
 //! | `FERROWARP_DIST_BACKEND` | `nccl` or `mpi`, in place of what the devices suggest |
 //! | `FERROWARP_DIST_TIMEOUT` | how many seconds ranks wait for each other when they meet; 120 |
 //! | `FERROWARP_DIST_DEADLINE` | how many seconds an operation may take; 600 |
+//! | `FERROWARP_DIST_PEERS` | 0: ranks of one host do not map each other's memory, and NCCL does all the work |
 //! | `FERROWARP_DIST_PORT` | the port of rank 0's control connections |
 //! | `FERROWARP_DIST_FILE` | a file that all ranks see, in which rank 0 writes where it listens |
 //! | `FERROWARP_DIST_ID` | which run this is: processes of another one are refused |
@@ -73,6 +74,8 @@ mod mpi;
 mod nccl;
 #[cfg(feature = "ops")]
 pub mod ops;
+#[cfg(feature = "ops")]
+mod peers;
 mod self_test;
 mod transport;
 mod world;

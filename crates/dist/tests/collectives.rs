@@ -6,6 +6,8 @@
 
 #[path = "collectives/launcher.rs"]
 mod launcher;
+#[path = "collectives/peers.rs"]
+mod peers;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -39,11 +41,11 @@ fn run(arguments: &[String]) -> DistResult<()> {
         world => world?,
     };
     match arguments {
-        [how, rank, rounds] if how == "lose" || how == "leave" => {
+        [how, rank, rounds] if ["lose", "leave", "lose-sender"].contains(&&**how) => {
             let gpu = world.gpu()?;
             let ranks = Communicator::new(&world, &gpu)?;
             let (lost, rounds) = (rank.parse().expect("a rank"), rounds.parse().expect("a number"));
-            lose(&ranks, &gpu, lost, rounds, how == "lose")
+            lose(&ranks, &gpu, lost, rounds, how)
         }
         [how] if how == "stall" => {
             let gpu = world.gpu()?;
@@ -68,23 +70,32 @@ fn check_all(world: &World) -> DistResult<()> {
     assert!(checked.iter().all(|row| row.wrong == 0), "{world}: wrong results");
     lengths_are_checked(&ranks, &gpu)?;
     streams_are_in_order(&ranks, &gpu)?;
+    peers::check_all(&ranks, &gpu)?;
     ranks.barrier(&gpu)?;
     an_abort_ends_it(&ranks, &gpu)?;
     if world.rank() == 0 {
         let (count, size) = (checked.len(), world.size());
-        println!("{count} operations are right, ranks: {size}, over {}", ranks.backend());
+        let how = if ranks.has_peer_memory() { ", with peer memory" } else { "" };
+        println!("{count} operations are right, ranks: {size}, over {}{how}", ranks.backend());
     }
     Ok(())
 }
 
-/// All ranks reduce without end, until one of them dies: the others return an error that names it, soon.
-fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, after: u32, dies: bool) -> DistResult<()> {
+/// All ranks reduce, or send large messages, without end, until one of them dies: the others return an error that names it, soon.
+fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, after: u32, how: &str) -> DistResult<()> {
     let stream = gpu.create_stream()?;
-    let mut values = DeviceBuffer::from_slice(gpu, &vec![0f32; 1 << 16])?;
+    let (dies, sends) = (how != "leave", how == "lose-sender");
+    // Sums go in lines, or in quads.
+    let len = if sends { 16 << 20 } else { [1 << 6, 1 << 16, 1 << 20][after as usize % 3] };
+    let mut values = DeviceBuffer::from_slice(gpu, &vec![0f32; len])?;
+    let mut others = DeviceBuffer::from_slice(gpu, &vec![0f32; if sends { len } else { 0 }])?;
     ranks.barrier(gpu)?;
-    let rounds = |values: &mut DeviceBuffer<f32>, count: u32| {
+    let mut rounds = |values: &mut DeviceBuffer<f32>, count: u32| {
         for _ in 0..count {
-            ranks.all_reduce_in_place(&stream, values, Reduction::Sum)?;
+            match sends {
+                true => ranks.all_to_all(&stream, values, &mut others)?,
+                false => ranks.all_reduce_in_place(&stream, values, Reduction::Sum)?,
+            }
         }
         ranks.synchronize(&stream)
     };

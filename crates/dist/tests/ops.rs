@@ -10,10 +10,11 @@ mod program;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytemuck::Pod;
 use ferrowarp::ops::Scratch;
 use ferrowarp::{DeviceBuffer, Gpu};
 use ferrowarp_dist::ops::{self, Shares, scan, sort, transpose};
-use ferrowarp_dist::{Communicator, DistError, DistResult, World};
+use ferrowarp_dist::{Backend, Communicator, DistError, DistResult, World};
 
 fn main() -> ExitCode {
     program::main("ops", check_all)
@@ -28,6 +29,7 @@ fn check_all(world: &World) -> DistResult<()> {
     assert!(checked.len() >= 10, "{} operations", checked.len());
     assert!(checked.iter().all(|row| row.wrong == 0), "{world}: wrong results, seed {seed}");
     lengths_are_checked(&ranks, &gpu)?;
+    large_transposes(&ranks, &gpu)?;
     ranks.barrier(&gpu)?;
     if world.rank() == 0 {
         let (count, size) = (checked.len(), world.size());
@@ -62,5 +64,59 @@ fn lengths_are_checked(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
     refused(pairs, "the values of this rank has 9 elements, and must have 10");
     let odd = transpose::transpose(ranks, gpu, &ten, &each(3), &each(1)).err();
     refused(odd, "the rows of this rank has 10 elements");
+    Ok(())
+}
+
+/// Matrices that are exchanged in chunks: whole tiles and ragged ones, uneven shares, all sizes of elements. They take long where
+/// the devices are emulated.
+fn large_transposes(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
+    if !matches!(ranks.backend(), Backend::Nccl { .. }) {
+        return Ok(());
+    }
+    large_transpose(ranks, gpu, (8192, 4096), |i| i as u32)?;
+    large_transpose(ranks, gpu, (4099, 5003), |i| (i as u32).wrapping_mul(7))?;
+    large_transpose(ranks, gpu, (12_345, 9001), |i| (i ^ (i >> 8) ^ (i >> 16)) as u8)?;
+    large_transpose(ranks, gpu, (9000, 6002), |i| (i ^ (i >> 16)) as u16)?;
+    large_transpose(ranks, gpu, (70, 300_007), |i| i as u64)
+}
+
+fn large_transpose<T: Pod + PartialEq>(
+    ranks: &Communicator,
+    gpu: &Gpu,
+    (height, width): (usize, usize),
+    value: impl Fn(usize) -> T,
+) -> DistResult<()> {
+    // Rank 1 has a little more than the others.
+    let uneven = |total: usize| {
+        let mut lens = Shares::even(total, ranks.size()).lens().to_vec();
+        if let [first, second, ..] = lens.as_mut_slice() {
+            let moved = *first / 9;
+            (*first, *second) = (*first - moved, *second + moved);
+        }
+        Shares::given(lens)
+    };
+    let own = ranks.rank();
+    for (rows, columns) in [
+        (Shares::even(height, ranks.size()), Shares::even(width, ranks.size())),
+        (uneven(height), uneven(width)),
+    ] {
+        let first = rows.start_of(own) * width;
+        let values: Vec<T> = (first..first + rows.len_of(own) * width).map(&value).collect();
+        let x = DeviceBuffer::from_slice(gpu, &values)?;
+        // Two at once: the second one must not disturb the first.
+        let turned = [
+            transpose::transpose(ranks, gpu, &x, &rows, &columns)?,
+            transpose::transpose(ranks, gpu, &x, &rows, &columns)?,
+        ];
+        ranks.synchronize(gpu)?;
+        for turned in turned {
+            let found = turned.to_vec()?;
+            let start = columns.start_of(own);
+            let expected = |at: usize| value(at % height * width + start + at / height);
+            assert_eq!(found.len(), columns.len_of(own) * height);
+            let wrong = found.iter().enumerate().filter(|(at, found)| **found != expected(*at));
+            assert_eq!(wrong.count(), 0, "{height} x {width} of {} bytes", size_of::<T>());
+        }
+    }
     Ok(())
 }

@@ -16,7 +16,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, RawSlice};
-use kernels_gpu::transpose::vectors::{blocks, permute_elements, transpose_vectors};
+use kernels_gpu::transpose::vectors::{Layout, blocks, permute_elements, transpose_vectors};
 use kernels_gpu::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
 
 use super::views::{As, AsMut};
@@ -57,8 +57,37 @@ pub fn batched<T: Pod>(
     count: usize,
 ) -> GpuResult<()> {
     check_lens([count, height, width], input, out)?;
-    let matrices = Matrices { rows: height, cols: width, count, interleaved: 0 };
-    matrices.transpose(on.as_stream(), input, out)
+    Matrices::dense(height, width, count).transpose(on.as_stream(), input, out)
+}
+
+/// [`transpose`] between rows that are further apart than they are long: `out[x * out_pitch + y] = input[y * pitch + x]`, for `x`
+/// below `width` and `y` below `height`. What lies between the rows of `out` is not changed.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the rows overlap, or are not inside `input` or `out`; as [`transpose`].
+pub fn pitched<T: Pod>(
+    on: &impl AsStream,
+    input: &impl DeviceRead<T>,
+    pitch: usize,
+    out: &mut impl DeviceWrite<T>,
+    out_pitch: usize,
+    width: usize,
+    height: usize,
+) -> GpuResult<()> {
+    if width == 0 || height == 0 {
+        return Ok(());
+    }
+    let at_least = |expected, found| match expected <= found {
+        true => Ok(()),
+        false => Err(GpuError::SizeMismatch { operation: OPERATION, expected, found }),
+    };
+    let layout = |pitch| Layout { pitch, plane: 0 };
+    let (from, to) = (layout(pitch), layout(out_pitch));
+    at_least(width, pitch)?;
+    at_least(height, out_pitch)?;
+    at_least(from.extent([height, width, 1]), input.len())?;
+    at_least(to.extent([width, height, 1]), out.len())?;
+    Matrices { dims: [height, width, 1], from, to }.transpose(on.as_stream(), input, out)
 }
 
 /// The axes of `input: dims`, row-major, in another order: axis `k` of `out` is axis `axes[k]` of `input`, as in NumPy's
@@ -75,14 +104,13 @@ pub fn permute<T: Pod>(
 ) -> GpuResult<()> {
     check_lens(dims, input, out)?;
     let [a, b, c] = dims;
-    let matrices = |rows, cols, count| Matrices { rows, cols, count, interleaved: 0 };
     let matrices = match axes {
         [0, 1, 2] => return copy_runs(on.as_stream(), input, out, [1, 1, a * b * c]),
         [1, 0, 2] => return copy_runs(on.as_stream(), input, out, dims),
-        [0, 2, 1] => matrices(b, c, a),
-        [1, 2, 0] => matrices(a, b * c, 1),
-        [2, 0, 1] => matrices(a * b, c, 1),
-        [2, 1, 0] => Matrices { interleaved: 1, ..matrices(a, c, b) },
+        [0, 2, 1] => Matrices::dense(b, c, a),
+        [1, 2, 0] => Matrices::dense(a, b * c, 1),
+        [2, 0, 1] => Matrices::dense(a * b, c, 1),
+        [2, 1, 0] => Matrices::interleaved(a, c, b),
         _ => return Err(no_permutation(axes)),
     };
     matrices.transpose(on.as_stream(), input, out)
@@ -196,16 +224,28 @@ const fn assert_size<T>() {
     );
 }
 
-/// A batch of matrices `[count, rows, cols]`; not 0 in `interleaved`: its results are interleaved row by row.
+/// Matrices, and where they are in both arrays.
 #[derive(Clone, Copy)]
 struct Matrices {
-    rows: usize,
-    cols: usize,
-    count: usize,
-    interleaved: u32,
+    /// Rows and columns of each, as they are read, and how many there are.
+    dims: [usize; 3],
+    from: Layout,
+    to: Layout,
 }
 
 impl Matrices {
+    /// `[count, rows, cols]` to `[count, cols, rows]`.
+    fn dense(rows: usize, cols: usize, count: usize) -> Self {
+        let (from, to) = (Layout::dense(rows, cols), Layout::dense(cols, rows));
+        Self { dims: [rows, cols, count], from, to }
+    }
+
+    /// `[rows, count, cols]` to `[cols, count, rows]`.
+    fn interleaved(rows: usize, cols: usize, count: usize) -> Self {
+        let layout = |width| Layout { pitch: count * width, plane: width };
+        Self { dims: [rows, cols, count], from: layout(cols), to: layout(rows) }
+    }
+
     fn transpose<T: Pod>(
         self,
         stream: &Stream,
@@ -213,10 +253,11 @@ impl Matrices {
         out: &mut impl DeviceWrite<T>,
     ) -> GpuResult<()> {
         const { assert_size::<T>() };
-        let Self { rows, cols, count, interleaved } = self;
+        let Self { dims, from, to } = self;
+        let [rows, cols, count] = dims;
         by_size!(size_of::<T>(), input, out, T, [1 u8, 2 u16, 4 u32, 8 u64], Unit => {
             let grid = Grid1::new(block_count(blocks::<Unit>(rows, cols, count)));
-            transpose_vectors::<Unit>::launch(stream, grid, input, rows, cols, count, interleaved, out)
+            transpose_vectors::<Unit>::launch(stream, grid, input, dims, from, to, out)
         })
     }
 }

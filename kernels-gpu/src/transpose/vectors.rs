@@ -10,7 +10,7 @@
 //!    On an H200 that is 1 to 15% faster than groups of tiles that keep reads and writes both near each other.
 
 use crate::prelude::*;
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 use cuda_std::access::{self, Access, ReadOnlyHint, StoreHint};
 use cuda_std::intrinsics::byte_perm;
@@ -198,11 +198,32 @@ pub const fn blocks<T: Element>(rows: usize, cols: usize, planes: usize) -> usiz
     rows.div_ceil(tile_side::<T>()) * cols.div_ceil(tile_side::<T>()) * planes
 }
 
-/// The matrices of an array: where rows and matrices begin.
-#[derive(Clone, Copy)]
-struct Layout {
-    pitch: usize,
-    plane: usize,
+/// The matrices of an array: how far apart their rows are, and the matrices themselves, in elements.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct Layout {
+    /// From a row to the next.
+    pub pitch: usize,
+    /// From a matrix to the next.
+    pub plane: usize,
+}
+
+impl Layout {
+    /// Matrices of `rows` by `cols`, one after the other, without gaps.
+    #[must_use]
+    pub const fn dense(rows: usize, cols: usize) -> Self {
+        Self { pitch: cols, plane: rows * cols }
+    }
+
+    /// The elements from the first one to the end of the last one of `planes` matrices of `rows` by `cols`.
+    #[must_use]
+    pub const fn extent(self, [rows, cols, planes]: [usize; 3]) -> usize {
+        if rows == 0 || cols == 0 || planes == 0 {
+            return 0;
+        }
+        let last = (planes - 1).saturating_mul(self.plane);
+        last.saturating_add((rows - 1).saturating_mul(self.pitch)).saturating_add(cols)
+    }
 }
 
 /// A block's tile: which matrix, and the place of its first row and column among the matrix's tiles.
@@ -223,22 +244,24 @@ impl Place {
     }
 }
 
-/// The fast form, for matrices of any number: `out[p][c][r] = input[p][r][c]`, with `input: [planes, rows, cols]` and
-/// `out: [planes, cols, rows]`, or, if `interleaved` is not 0, `out[c][p][r] = input[r][p][c]`, with
-/// `input: [rows, planes, cols]` and `out: [cols, planes, rows]`.
+/// The fast form, for matrices of any number, in arrays where rows and matrices are as far apart as `from` and `to` say:
+/// `out[p * to.plane + c * to.pitch + r] = input[p * from.plane + r * from.pitch + c]`, for `dims`: rows and columns of a matrix of
+/// `input`, and the number of matrices. No two elements of `out` are at one place.
 ///
 /// Launch [`blocks`]`(rows, cols, planes)` blocks.
 #[kernel(u8, u16, u32, u64, block = (SIDE, SIDE))]
 pub fn transpose_vectors<T: Element>(
     input: &[T],
-    rows: usize,
-    cols: usize,
-    planes: usize,
-    interleaved: u32,
+    dims: [usize; 3],
+    from: Layout,
+    to: Layout,
     mut out: DisjointSlice<T>,
 ) {
-    let n = rows.saturating_mul(cols).saturating_mul(planes);
-    assert!(n <= input.len() && n <= out.len(), "the matrices are larger than their memory");
+    let [rows, cols, planes] = dims;
+    assert!(
+        from.extent(dims) <= input.len() && to.extent([cols, rows, planes]) <= out.len(),
+        "the matrices are larger than their memory"
+    );
     let side = tile_side::<T>();
     let tiles = |len: usize| len.div_ceil(side) as u32;
     let blocks = blocks::<T>(rows, cols, planes);
@@ -248,11 +271,6 @@ pub fn transpose_vectors<T: Element>(
     if (thread::block_idx_x() as usize >= blocks) | (aside != 0) {
         return;
     }
-    let layout = |width: usize, height: usize| match interleaved {
-        0 => Layout { pitch: width, plane: width * height },
-        _ => Layout { pitch: planes * width, plane: width },
-    };
-    let (from, to) = (layout(cols, rows), layout(rows, cols));
     let place = Place::of_block(tiles(rows), tiles(cols));
     let (top, left) = (place.row * side, place.column * side);
     // SAFETY: the tile's first element is inside both arrays: its matrix, row and column exist, and all matrices are
@@ -263,6 +281,7 @@ pub fn transpose_vectors<T: Element>(
             out.as_mut_ptr().add(place.plane * to.plane + left * to.pitch + top),
         )
     };
+    // (The distance of two matrices needs no look: a first element that is aligned says enough.)
     let ends = first.addr() | first_out.addr() | ((from.pitch | to.pitch) * size_of::<T>());
     let is_aligned = ends.is_multiple_of(size_of::<T::Vector>());
     // `&`, not `&&`: one branch. All threads of the block take the same.

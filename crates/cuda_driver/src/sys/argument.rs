@@ -45,7 +45,7 @@ macro_rules! passed_as_they_are {
     )*};
 }
 
-passed_as_they_are!(u8, u16, i32, u32, u64, usize, MemLocation);
+passed_as_they_are!(u8, u16, i32, u32, u64, usize, MemLocation, IpcMemHandle);
 passed_as_they_are!(CUhostFn, CUstreamCallback, CUoccupancyB2DSize);
 
 impl<T> Argument for *mut T {

@@ -13,6 +13,13 @@ use crate::error::DistResult;
 impl Communicator {
     /// Reduces the values of all ranks, element by element, for all ranks. `from` and `to`: `[n]`.
     ///
+    /// Sums of up to 8 MiB of other types than `i8` and `u8`, outside of graphs and of groups of several operations, are made by
+    /// kernels of this crate where the ranks [reach each other's memory](Self::has_peer_memory): in the order of the ranks, those
+    /// of `f16` and `bf16` in `f32` and rounded once, so that all ranks get the same bits, in every run. Messages of up to 512 KiB,
+    /// divided by the number of other ranks, go in one step, with a flag in each word; larger ones between two ranks in one step too,
+    /// among more in two. All of these sums use one memory: if two follow each other on different streams, the second one waits for
+    /// what was enqueued on the first stream until then.
+    ///
     /// # Errors
     /// [`Length`](DistError::Length) if the lengths differ; as [`Group::enqueue`](super::Group::enqueue).
     pub fn all_reduce<T: Element>(

@@ -72,14 +72,14 @@ impl<'a> Group<'a> {
         let mut failure = None;
         let work = |stream: StreamRef<'_>| -> GpuResult<()> {
             // SAFETY: the primitives were made of this memory, which is the device's and is ordered by the stream.
-            let done = unsafe { transport.run(stream, &primitives) };
+            let done = unsafe { communicator.run(on.as_stream(), stream, &primitives) };
             done.map_err(|error| {
                 let reason = error.to_string();
                 failure = Some(error);
                 GpuError::InvalidArgument { operation: name, reason }
             })
         };
-        // SAFETY: the transport uses the memory that the primitives name, which `memory` lists; what else it
+        // SAFETY: what carries them uses the memory that the primitives name, which `memory` lists; what else it
         // uses lives as long as the communicator, which does not end before what was enqueued.
         let enqueued = unsafe { on.as_stream().foreign(name, memory, work) };
         match failure {

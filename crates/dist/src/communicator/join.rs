@@ -1,6 +1,5 @@
 //! How ranks become a communicator: each says what it has, all choose alike.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,10 +167,7 @@ impl Card {
     fn new(gpu: &Gpu, means: Result<Means, String>) -> Self {
         let (domain, bus, device) = gpu.info().pci;
         let pci = format!("{domain:04x}:{bus:02x}:{device:02x}");
-        let host = crate::control::host_name();
-        // A boot has a number of its own, which containers of one host share.
-        let host_id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        let host_id = host_id.map_or_else(|_| host.clone(), |id| id.trim().to_owned());
+        let (host, host_id) = (crate::control::host_name(), crate::control::host_id());
         Self { host, host_id, pci, means }
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(crate) use client::Control;
 pub(crate) use peers::{Peers, Watcher};
-pub(crate) use place::host_name;
+pub(crate) use place::{host_id, host_name};
 
 /// How long a rank may be silent before it counts as lost.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15);

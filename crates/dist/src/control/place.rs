@@ -156,6 +156,12 @@ fn local_addresses(trie: &str) -> Vec<Ipv4Addr> {
     found
 }
 
+/// What tells this host from others, whatever their names: a boot has a number of its own, which containers of one host share.
+pub(crate) fn host_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map_or_else(|_| host_name(), |id| id.trim().to_owned())
+}
+
 /// The name of this host, as the system knows it.
 pub(crate) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok();

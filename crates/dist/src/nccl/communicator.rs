@@ -8,16 +8,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrowarp::graph::ForeignMemory;
+use ferrowarp::Gpu;
 use ferrowarp::memory::resource::StreamRef;
-use ferrowarp::{Gpu, GpuError};
 
 use super::functions::{
     Comm, Config, IDENTITY_BYTES, Identity, NO_COLOUR, SUCCESS, Status, Stream,
 };
 use super::handle::Handle;
 use super::library::Library;
-use crate::driver::is_captured;
+use crate::driver::{in_context, is_captured};
 use crate::element::{ElementKind, Reduction};
 use crate::error::DistError;
 use crate::fate::Fate;
@@ -130,22 +129,6 @@ fn made_aside(
             Err(RecvTimeoutError::Timeout) => fate.check_wait(call, start)?,
             Err(RecvTimeoutError::Disconnected) => return Err(DistError::Aborted),
         }
-    }
-}
-
-/// Runs `work` with the device's context current.
-fn in_context<R>(gpu: &Gpu, work: impl FnOnce() -> Result<R, DistError>) -> Result<R, DistError> {
-    let mut result = None;
-    // SAFETY: nothing is enqueued that others could see: NCCL uses streams and memory of its own.
-    let ran = unsafe {
-        gpu.stream().foreign("making a communicator", ForeignMemory::new(), |_| {
-            result = Some(work());
-            Ok(())
-        })
-    };
-    match result {
-        Some(result) => result,
-        None => Err(ran.err().unwrap_or(GpuError::Unsupported { what: "a communicator" }).into()),
     }
 }
 

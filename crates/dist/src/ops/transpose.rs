@@ -8,6 +8,11 @@
 //! Large matrices are exchanged in several pieces, each a part of every rank's rows, on a stream of their own: while one is under
 //! way, the next one is transposed, or the one before is put into its place.
 //!
+//! Where the ranks reach each other's memory, a large matrix is sent as it lies, and transposed by the rank that gets it: the copy
+//! engines write parts of rows to staging memory there, some megabytes at a time, and a kernel puts each piece that has come, transposed,
+//! into its place in the result. So every element is read and written once on each side beside the link, and needs no memory but
+//! the staging.
+//!
 //! ```
 //! use ferrowarp::DeviceBuffer;
 //! use ferrowarp_dist::{Communicator, World, ops::{Shares, transpose}};
@@ -26,16 +31,21 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_std::launch::DeviceRead;
+use ferrowarp::error::GpuResult;
+use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::DeviceSlice;
+use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::ops::copy_pitched;
 use ferrowarp::ops::transpose as local;
-use ferrowarp::{AsStream, DeviceBuffer, Stream};
+use ferrowarp::{AsStream, DeviceBuffer, GpuError, Stream};
 
 use super::memory::unwritten;
 use super::parts::{divide, exchange_with_others};
 use super::shares::{Shares, same_len};
 use crate::communicator::Communicator;
+use crate::driver::is_captured;
 use crate::error::DistResult;
+use crate::peers::{Landing, PeerMemory, Rows, Unordered};
 
 const OPERATION: &str = "transpose over ranks";
 /// Shares from this size on are exchanged in several pieces.
@@ -47,7 +57,8 @@ const PIECES: usize = 8;
 /// many rows of the matrix each rank has, and `columns` how many columns each gets as rows. Elements have 1, 2, 4 or 8 bytes.
 /// Asynchronous over NCCL.
 ///
-/// Memory beside `x` and the result: as much as both, while the work runs.
+/// Memory beside `x` and the result: as much as both, while the work runs; where the ranks reach each other's memory, none for large
+/// matrices.
 ///
 /// # Errors
 /// [`Length`](crate::DistError::Length) if `x` has another length, or there is not a share for each rank; as
@@ -60,8 +71,97 @@ pub fn transpose<'x, T: Pod>(
     columns: &Shares,
 ) -> DistResult<DeviceBuffer<T>> {
     let bytes = rows.longest().saturating_mul(columns.total()).saturating_mul(size_of::<T>());
-    let pieces = if bytes < LARGE_BYTES { 1 } else { PIECES };
-    in_pieces(ranks, on, x, rows, columns, pieces)
+    if bytes < LARGE_BYTES {
+        return in_pieces(ranks, on, x, rows, columns, 1);
+    }
+    let longest_row = columns.longest().saturating_mul(size_of::<T>());
+    match ranks.peers().filter(|peers| peers.takes_rows(longest_row)) {
+        Some(peers) => by_peers(ranks, peers, on.as_stream(), x.into(), rows, columns),
+        None => in_pieces(ranks, on, x, rows, columns, PIECES),
+    }
+}
+
+/// As [`transpose()`], where the ranks reach each other's memory.
+fn by_peers<T: Pod>(
+    ranks: &Communicator,
+    peers: &PeerMemory,
+    on: &Stream,
+    x: DeviceSlice<'_, T>,
+    rows: &Shares,
+    columns: &Shares,
+) -> DistResult<DeviceBuffer<T>> {
+    ranks.check()?;
+    let size = size_of::<T>();
+    let (own, from) = (ranks.rank(), x.raw().address);
+    let (width, height) = (check(ranks, &x, rows, columns)?, rows.len_of(own));
+    let (gets, pitch) = (columns.len_of(own), rows.total());
+    // SAFETY: the rows of all ranks cover it.
+    let mut out = unsafe { unwritten(on, gets * pitch) }?;
+    let to = out.as_device_ptr().address();
+    // Puts rows of a rank, `x_pitch` elements apart at an address, into their place.
+    let place = |on: &Stream, at: u64, x_pitch: usize, rank: u32, part: Range<usize>| {
+        let start = rows.start_of(rank) + part.start;
+        if part.is_empty() || gets == 0 {
+            return Ok(());
+        }
+        // SAFETY: so many elements of `T` are there; streams order the work: see the calls.
+        let input = unsafe { Unordered::new(at, (part.len() - 1) * x_pitch + gets) };
+        // SAFETY: as above, and no other work writes these columns of the result.
+        let mut target =
+            unsafe { Unordered::new(to + (start * size) as u64, (gets - 1) * pitch + part.len()) };
+        local::pitched::<T>(on, &input, x_pitch, &mut target, pitch, gets, part.len())?;
+        Ok(())
+    };
+    let others = || (0..ranks.size()).filter(|rank| *rank != own);
+    let start_of = |rank| from + (columns.start_of(rank) * size) as u64;
+    let sent = others().map(|to| {
+        let (row_bytes, pitch_bytes) = (columns.len_of(to) * size, width * size);
+        (to, Rows { address: start_of(to), row_bytes, pitch_bytes, rows: height })
+    });
+    let sent: Vec<_> = sent.filter(|(_, rows)| rows.rows * rows.row_bytes > 0).collect();
+    let received = others().map(|rank| Landing {
+        from: rank,
+        row_bytes: gets * size,
+        rows: if gets == 0 { 0 } else { rows.len_of(rank) },
+        land: Box::new(move |on, at, part| place(on, at, gets, rank, part)),
+    });
+    let received: Vec<_> = received.collect();
+    let beside = || place(on, start_of(own), width, own, 0..height);
+    let memory = ForeignMemory::new().reads(&x).writes(&mut out);
+    let mut failure = None;
+    let work = |stream: StreamRef<'_>| -> GpuResult<()> {
+        let what = "a transpose of a large matrix over ranks, in a graph";
+        if is_captured(stream).unwrap_or(true) {
+            return Err(GpuError::Unsupported { what });
+        }
+        // SAFETY: `memory` names the rows that are sent, and the result, which others reach when `on` has gone on. The places of
+        // two ranks' rows do not overlap.
+        let done = unsafe { peers.exchange(on, &sent, &received, beside) };
+        done.map_err(|error| {
+            failure = Some(error);
+            GpuError::Unsupported { what: OPERATION }
+        })
+    };
+    // SAFETY: what is enqueued uses `memory` alone, and the communicator's own, which does not end before; `on` waits for all lanes.
+    let enqueued = unsafe { on.foreign(OPERATION, memory, work) };
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(enqueued.map(|()| out)?),
+    }
+}
+
+/// Checks the shares, and the length of a rank's rows; returns how long a row is.
+fn check<T: Pod>(
+    ranks: &Communicator,
+    x: &DeviceSlice<'_, T>,
+    rows: &Shares,
+    columns: &Shares,
+) -> DistResult<usize> {
+    rows.check(ranks, OPERATION)?;
+    columns.check(ranks, OPERATION)?;
+    let (height, width) = (rows.len_of(ranks.rank()), columns.total());
+    same_len(OPERATION, "the rows of this rank", height.saturating_mul(width), x.raw().len)?;
+    Ok(width)
 }
 
 /// As [`transpose()`], exchanged in `pieces` pieces, the same number on all ranks; 0 counts as 1.
@@ -77,10 +177,7 @@ pub fn in_pieces<'x, T: Pod>(
     pieces: usize,
 ) -> DistResult<DeviceBuffer<T>> {
     let (x, on, pieces) = (x.into(), on.as_stream(), pieces.max(1));
-    rows.check(ranks, OPERATION)?;
-    columns.check(ranks, OPERATION)?;
-    let (height, width) = (rows.len_of(ranks.rank()), columns.total());
-    same_len(OPERATION, "the rows of this rank", height.saturating_mul(width), x.raw().len)?;
+    check(ranks, &x, rows, columns)?;
     let turn = Turn { ranks, rows, columns, pieces };
     if pieces == 1 {
         let turned = turn.turn(0, [on; 2], x)?;

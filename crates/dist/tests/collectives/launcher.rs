@@ -77,12 +77,20 @@ fn over_nccl(count: &mut Count, loses: bool) {
         return count.ignored("ranks over NCCL", "there are not two GPUs");
     }
     for ranks in [1, 2, 3, 4, 7].into_iter().filter(|ranks| *ranks <= gpus) {
-        let texts = own_ranks(ranks, &[]);
+        let texts = own_ranks(ranks, &[], &[]);
         if texts.iter().any(|text| text.1.contains("NCCL cannot be used")) {
             return count.ignored("ranks over NCCL", "there is no NCCL");
         }
         all_are_right(&texts);
-        count.passed(&format!("{ranks} ranks over NCCL"));
+        let has_memory = texts.iter().any(|(_, text)| text.contains("with peer memory"));
+        let with = if has_memory { ", with peer memory" } else { "" };
+        count.passed(&format!("{ranks} ranks over NCCL{with}"));
+        if has_memory {
+            let texts = own_ranks(ranks, &[], &[("FERROWARP_DIST_PEERS", "0")]);
+            all_are_right(&texts);
+            assert!(!texts.iter().any(|(_, text)| text.contains("with peer memory")), "{texts:#?}");
+            count.passed(&format!("{ranks} ranks over NCCL alone"));
+        }
     }
     if !loses {
         return;
@@ -90,14 +98,20 @@ fn over_nccl(count: &mut Count, loses: bool) {
     for moment in 0..10 {
         let (lost, rounds) = (moment % gpus, 1 + moment * moment * 37);
         let start = Instant::now();
-        let texts = own_ranks(gpus, &["lose", &lost.to_string(), &rounds.to_string()]);
+        let texts = own_ranks(gpus, &["lose", &lost.to_string(), &rounds.to_string()], &[]);
         others_name(gpus, lost, start, &texts);
         count.passed(&format!("lose rank {lost} of {gpus} over NCCL after {rounds} rounds"));
     }
+    for (lost, rounds) in [(0, 1), (1, 40)] {
+        let start = Instant::now();
+        let texts = own_ranks(gpus, &["lose-sender", &lost.to_string(), &rounds.to_string()], &[]);
+        others_name(gpus, lost, start, &texts);
+        count.passed(&format!("lose rank {lost} of {gpus} after {rounds} large exchanges"));
+    }
     let start = Instant::now();
-    others_name(gpus, 1, start, &own_ranks(gpus, &["leave", "1", "150"]));
+    others_name(gpus, 1, start, &own_ranks(gpus, &["leave", "1", "150"], &[]));
     count.passed("leave over NCCL");
-    a_deadline_ended(&own_ranks(gpus, &["stall"]));
+    a_deadline_ended(&own_ranks(gpus, &["stall"], &[]));
     count.passed("a deadline over NCCL");
 }
 
@@ -151,7 +165,7 @@ fn mpirun(ranks: u32, options: &[&str], arguments: &[&str]) -> Ended {
 }
 
 /// Runs this program as ranks of this host, as a launcher does.
-fn own_ranks(ranks: u32, arguments: &[&str]) -> Vec<Ended> {
+fn own_ranks(ranks: u32, arguments: &[&str], variables: &[(&str, &str)]) -> Vec<Ended> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = port.expect("a port is free").port().to_string();
     let start = |rank: u32| {
@@ -160,6 +174,7 @@ fn own_ranks(ranks: u32, arguments: &[&str]) -> Vec<Ended> {
         command.args(arguments).env("RANK", &rank).env("LOCAL_RANK", &rank);
         command.env("WORLD_SIZE", &ranks).env("LOCAL_WORLD_SIZE", &ranks);
         command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", &port);
+        command.envs(variables.iter().copied());
         command.env("FERROWARP_DIST_BACKEND", "nccl").env("FERROWARP_DIST_DEADLINE", "120");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("this program can be started")

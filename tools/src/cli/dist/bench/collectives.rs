@@ -74,13 +74,12 @@ pub(super) fn run(bench: &Bench<'_>, sizes: &[usize], print: Print<'_>) -> Resul
     Ok(link)
 }
 
-/// How many calls a sample has: enough that the events around it cost little.
+/// How many calls a round has, as in `tools/peers/nccl.cu`: enough that what is around them costs little.
 fn batch(bytes: usize) -> u32 {
-    match bytes >> 10 {
-        0..=64 => 50,
-        65..=1024 => 20,
-        1025..=65536 => 5,
-        _ => 2,
+    match bytes {
+        0..=0x10_0000 => 100,
+        0x10_0001..=0x400_0000 => 20,
+        _ => 5,
     }
 }
 

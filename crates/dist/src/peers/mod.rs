@@ -1,0 +1,230 @@
+//! Memory of ranks of one host that all of them reach, and what is fast by it: sums of small messages, and exchanges of large ones
+//! by the devices' copy engines.
+//!
+//! Each rank of a communicator allocates the same amount, and maps what the others have allocated (`cuIpcGetMemHandle`,
+//! `cuIpcOpenMemHandle`). Whether that is done is decided once for a communicator, by all ranks together: the backend is NCCL, there
+//! are two to [`MAX_RANKS`] ranks, all on one host, each device reaches each other one, and no rank has said no. Otherwise no
+//! rank has it, and NCCL does all the work.
+//!
+//! What a rank allocates, one behind the other:
+//!
+//! | what | bytes |
+//! |---|---|
+//! | lines, quads and flags of the sums: [`kernels_gpu::peers`] | 37 MiB |
+//! | flags of the exchanges: [`exchange`] | 4 KiB |
+//! | staging, a part for each other rank | 64 MiB |
+//!
+//! # Ranks that are lost
+//!
+//! A kernel that waits for another rank looks at a word in the host's memory now and then, which whatever ends the communicator sets
+//! ([`Fate::end`]). So it ends, and what was enqueued behind it runs, with data that mean nothing. The memory of the others stays
+//! mapped until all that this rank has enqueued is done, and its own memory stays allocated until all ranks have said that
+//! they have closed it. Where that cannot be known, since a rank is lost or does not come, it stays until the process ends.
+
+mod exchange;
+mod kernels;
+mod memory;
+mod reduce;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cuda_std::launch::DeviceAtomics;
+use ferrowarp::memory::MappedAtomics;
+use ferrowarp::{Gpu, Stream};
+use kernels_gpu::peers::{MAX_RANKS, exchange_bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DistError, DistResult};
+use crate::fate::Fate;
+use crate::world::World;
+
+pub(crate) use exchange::{Landing, Rows};
+pub(crate) use kernels::Unordered;
+
+use exchange::Lanes;
+use kernels::Kernels;
+use memory::{Mapping, Own};
+use reduce::Calls;
+
+/// The most bytes of a message that is summed here.
+pub(crate) const MOST_SUMMED_BYTES: usize = 8 << 20;
+/// The bytes of all staging of a rank.
+const STAGING_BYTES: usize = 64 << 20;
+/// Chunks of staging for each other rank.
+const SLOTS: usize = 4;
+/// Where the exchanges' flags begin.
+const FLAGS: usize = exchange_bytes(MOST_SUMMED_BYTES).next_multiple_of(4096);
+/// Where staging begins.
+const STAGING: usize = FLAGS + 4096;
+const _: () = assert!(2 * MAX_RANKS * SLOTS * size_of::<u32>() <= STAGING - FLAGS);
+/// What each rank allocates.
+const BYTES: usize = STAGING + STAGING_BYTES;
+
+/// How long the end of a communicator waits for work that was enqueued, and for the other ranks.
+const END: Duration = Duration::from_secs(10);
+
+/// The memory of all ranks of a communicator, as one of them has it.
+pub(crate) struct PeerMemory {
+    rank: usize,
+    ranks: usize,
+    gpu: Gpu,
+    /// Word 0 is set when the communicator has ended.
+    given_up: Arc<MappedAtomics<u32>>,
+    kernels: Kernels,
+    calls: Mutex<Calls>,
+    lanes: Mutex<Lanes>,
+    /// What ends last.
+    mapping: Mapping,
+}
+
+/// What a rank says of its memory.
+#[derive(Serialize, Deserialize)]
+struct Offer {
+    host_id: String,
+    handle: Vec<u8>,
+}
+
+impl PeerMemory {
+    /// The memory of the ranks of `fate`, if all of them can have it. All ranks call it, with the same `key`.
+    pub(crate) fn meet(
+        world: &World,
+        gpu: &Gpu,
+        rank: u32,
+        key: &str,
+        fate: &Arc<Fate>,
+    ) -> DistResult<Option<Self>> {
+        let ranks = fate.members().len();
+        if !(2..=MAX_RANKS).contains(&ranks) {
+            return Ok(None);
+        }
+        let exchange = |step: &str, value: Vec<u8>| {
+            let (what, key) = ("the mapping of memory among ranks", format!("{key}/peers/{step}"));
+            world.exchange_among(what, &key, fate.members(), value, world.timeout())
+        };
+        let own = if is_wanted()? { Parts::new(gpu).ok() } else { None };
+        let offer = own.as_ref().map(|own| Offer {
+            host_id: crate::control::host_id(),
+            handle: own.memory.handle().to_vec(),
+        });
+        let offers = exchange("offer", encode(&offer))?;
+        let offers: Option<Vec<Offer>> = offers.iter().map(|offer| decode(offer)).collect();
+        // From here on all ranks that have an offer of each other go on alike.
+        let (Some(own), Some(offers)) = (own, offers) else { return Ok(None) };
+        let is_one_host = offers.iter().all(|offer| offer.host_id == offers[0].host_id);
+        let Parts { memory, kernels, given_up } = own;
+        let handles: Vec<_> = offers.iter().map(|offer| offer.handle.as_slice()).collect();
+        let leave = memory::Leave::new(world, format!("{key}/peers/end"), fate);
+        let opened = match is_one_host {
+            true => memory.open(gpu, rank as usize, &handles, leave),
+            false => return Ok(None),
+        };
+        let answers = exchange("opened", vec![u8::from(opened.is_ok())]);
+        let is_open = |answer: &Vec<u8>| answer.first() == Some(&1);
+        let mapping = match opened {
+            // Of all that is opened the drop of it takes care, on all ranks.
+            Ok(mapping) if answers?.iter().all(is_open) => mapping,
+            _ => return Ok(None),
+        };
+        let lanes = Lanes::new(gpu, rank as usize, ranks)?;
+        fate.give_up_by(given_up.clone());
+        let (gpu, rank, calls) = (gpu.clone(), rank as usize, Mutex::default());
+        let lanes = Mutex::new(lanes);
+        Ok(Some(Self { rank, ranks, gpu, given_up, kernels, calls, lanes, mapping }))
+    }
+
+    /// The address, for kernels, of the word that ends their waits.
+    fn given_up(&self) -> u64 {
+        self.given_up.raw_atomics().address
+    }
+
+    /// The staging at rank `at` for what comes from rank `from`.
+    fn staging(&self, at: usize, from: usize, slot: usize) -> u64 {
+        let part = from - usize::from(from > at);
+        let offset = STAGING + (part * SLOTS + slot) * self.slot_bytes();
+        self.mapping.address(at) + offset as u64
+    }
+
+    /// The bytes of a slot: the largest chunk of an exchange.
+    pub(crate) fn slot_bytes(&self) -> usize {
+        slot_bytes(self.ranks)
+    }
+
+    /// The flag at rank `at` of a slot, by which rank `from` tells that it has filled it (`kind` 0), or emptied its own (1).
+    fn flag(&self, at: usize, kind: usize, from: usize, slot: usize) -> u64 {
+        let index = (kind * MAX_RANKS + from) * SLOTS + slot;
+        self.mapping.address(at) + (FLAGS + index * size_of::<u32>()) as u64
+    }
+
+    /// Waits until all that was enqueued here is done; whether it is.
+    fn drain(&self, patience: Duration) -> bool {
+        let last = lock(&self.calls).last.clone();
+        let lanes = lock(&self.lanes);
+        let is_idle = |stream: &Stream| match stream.synchronize_timeout(patience) {
+            Ok(is_idle) => is_idle,
+            // A device that is lost has stopped.
+            Err(_) => self.gpu.is_lost(),
+        };
+        last.iter().all(is_idle) && lanes.all().all(is_idle)
+    }
+}
+
+fn slot_bytes(ranks: usize) -> usize {
+    STAGING_BYTES / (ranks - 1) / SLOTS / 4096 * 4096
+}
+
+impl Drop for PeerMemory {
+    fn drop(&mut self) {
+        /// More than a kernel needs to see that it is given up.
+        const GIVEN_UP: Duration = Duration::from_secs(2);
+        if self.drain(END) {
+            return;
+        }
+        self.given_up[0].store(1, std::sync::atomic::Ordering::Release);
+        if !self.drain(GIVEN_UP) {
+            // Something may use all of it yet: it stays until the process ends.
+            self.mapping.keep();
+            std::mem::forget(self.given_up.clone());
+        }
+    }
+}
+
+/// What a rank has before it knows of the others.
+struct Parts {
+    memory: Own,
+    kernels: Kernels,
+    given_up: Arc<MappedAtomics<u32>>,
+}
+
+impl Parts {
+    fn new(gpu: &Gpu) -> DistResult<Self> {
+        let memory = Own::new(gpu, BYTES)?;
+        let given_up = Arc::new(MappedAtomics::zeroed(gpu, 1)?);
+        Ok(Self { memory, kernels: Kernels::load(gpu)?, given_up })
+    }
+}
+
+/// What `FERROWARP_DIST_PEERS` says.
+fn is_wanted() -> DistResult<bool> {
+    let name = "FERROWARP_DIST_PEERS";
+    let value = std::env::var(name).unwrap_or_default();
+    match value.trim() {
+        "" | "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err(DistError::BadVariable { name, value, expected: "0 or 1" }),
+    }
+}
+
+fn encode(offer: &Option<Offer>) -> Vec<u8> {
+    serde_json::to_vec(offer).expect("names and numbers are JSON")
+}
+
+fn decode(text: &[u8]) -> Option<Offer> {
+    serde_json::from_slice::<Option<Offer>>(text).ok().flatten()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

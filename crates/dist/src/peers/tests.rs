@@ -1,0 +1,179 @@
+//! Ranks that are all in this process, on one device: what is enqueued for one waits for what is enqueued for another.
+
+use std::sync::atomic::Ordering;
+
+use ferrowarp::{Backend, DeviceBuffer};
+
+use super::*;
+use crate::element::{ElementKind, Reduction};
+use crate::error::DistResult;
+use crate::transport::Primitive;
+
+/// The memory of each of some ranks.
+fn ranks(gpu: &Gpu, count: usize) -> DistResult<Vec<PeerMemory>> {
+    let all = Mapping::of_one_process(gpu, count, BYTES).into_iter().enumerate();
+    all.map(|(rank, mapping)| {
+        Ok(PeerMemory {
+            rank,
+            ranks: count,
+            gpu: gpu.clone(),
+            given_up: Arc::new(MappedAtomics::zeroed(gpu, 1)?),
+            kernels: Kernels::load(gpu)?,
+            calls: Mutex::default(),
+            lanes: Mutex::new(Lanes::new(gpu, rank, count)?),
+            mapping,
+        })
+    })
+    .collect()
+}
+
+/// Bytes that differ from one message, and from one place, to another.
+fn bytes(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16) ^ (seed * 37)) as u8).collect()
+}
+
+#[test]
+fn messages_of_many_chunks_come_whole_and_in_order() -> DistResult<()> {
+    let gpu = Gpu::new()?;
+    let all = ranks(&gpu, 3)?;
+    let slot = all[0].slot_bytes();
+    // More chunks than slots; less than one; two messages from one rank to the same other one, which end at odd bytes.
+    let messages = [
+        (0, 1, 5 * slot + 13),
+        (1, 0, 17),
+        (2, 0, slot),
+        (0, 1, 2 * slot + 1),
+        (0, 2, 1),
+        (1, 2, 3 * slot),
+    ];
+    let streams: Vec<_> = all.iter().map(|_| gpu.create_stream()).collect::<Result<_, _>>()?;
+    let sources = messages
+        .iter()
+        .enumerate()
+        .map(|(seed, &(from, _, len))| DeviceBuffer::from_slice(&streams[from], &bytes(seed, len)));
+    let sources: Vec<_> = sources.collect::<Result<_, _>>()?;
+    for _ in 0..2 {
+        let targets =
+            messages.iter().map(|&(_, to, len)| DeviceBuffer::<u8>::zeroed(&streams[to], len));
+        let targets: Vec<_> = targets.collect::<Result<_, _>>()?;
+        gpu.synchronize()?;
+        for (rank, own) in all.iter().enumerate() {
+            let numbered = || messages.iter().enumerate();
+            let sent = numbered().filter(|(_, message)| message.0 == rank).map(|(i, message)| {
+                let address = sources[i].as_device_ptr().address();
+                (message.1 as u32, Rows::of_bytes(address, message.2))
+            });
+            let received = numbered().filter(|(_, message)| message.1 == rank);
+            let received = received.map(|(i, &(from, _, len))| {
+                Landing::of_bytes(from as u32, targets[i].as_device_ptr().address(), len)
+            });
+            let (sent, received): (Vec<_>, Vec<_>) = (sent.collect(), received.collect());
+            // SAFETY: the buffers are there, and nothing else uses them before the device is waited for.
+            unsafe { own.exchange(&streams[rank], &sent, &received, || Ok(())) }?;
+        }
+        streams.iter().try_for_each(Stream::synchronize)?;
+        for (seed, (target, (_, _, len))) in targets.iter().zip(messages).enumerate() {
+            assert!(target.to_vec()? == bytes(seed, len), "message {seed} of {len} bytes");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_come_without_their_gaps() -> DistResult<()> {
+    let gpu = Gpu::new()?;
+    let all = ranks(&gpu, 2)?;
+    let (row_bytes, pitch_bytes, rows) = (3001, 4000, 5000);
+    let streams = [gpu.create_stream()?, gpu.create_stream()?];
+    let values = bytes(1, pitch_bytes * rows);
+    let source = DeviceBuffer::from_slice(&streams[0], &values)?;
+    let target = DeviceBuffer::<u8>::zeroed(&streams[1], row_bytes * rows)?;
+    gpu.synchronize()?;
+    let (from, to) = (source.as_device_ptr().address(), target.as_device_ptr().address());
+    let sent = [(1, Rows { address: from, row_bytes, pitch_bytes, rows })];
+    let landing = Landing::of_bytes(0, to, row_bytes * rows);
+    let by_row = Landing {
+        from: 0,
+        row_bytes,
+        rows,
+        land: Box::new(|on, at, part| {
+            (landing.land)(on, at, part.start * row_bytes..part.end * row_bytes)
+        }),
+    };
+    // SAFETY: as above.
+    unsafe {
+        all[0].exchange(&streams[0], &sent, &[], || Ok(()))?;
+        all[1].exchange(&streams[1], &[], &[by_row], || Ok(()))?;
+    }
+    streams[1].synchronize()?;
+    let expected = values.chunks(pitch_bytes).flat_map(|row| &row[..row_bytes]);
+    assert!(target.to_vec()?.iter().eq(expected));
+    Ok(())
+}
+
+/// Sums on two streams of each rank by turns, in place: each needs the one before.
+#[test]
+fn sums_on_several_streams_are_in_order() -> DistResult<()> {
+    const CALLS: usize = 6;
+    let gpu = Gpu::new()?;
+    let all = ranks(&gpu, 2)?;
+    let len = 300;
+    let mut values = Vec::new();
+    for _ in &all {
+        values.push(DeviceBuffer::from_slice(&gpu, &vec![1u32; len])?);
+    }
+    gpu.synchronize()?;
+    let streams: Vec<_> = (0..4).map(|_| gpu.create_stream()).collect::<Result<_, _>>()?;
+    for call in 0..CALLS {
+        for (rank, own) in all.iter().enumerate() {
+            let at = values[rank].as_device_ptr().address();
+            let (kind, reduction) = (ElementKind::U32, Reduction::Sum);
+            let sum = [Primitive::AllReduce { from: at, to: at, len, kind, reduction }];
+            let sum = own.sum(&sum).expect("it is small");
+            // SAFETY: the values are there; calls of a rank are in order, by what is tested.
+            assert!(unsafe { own.all_reduce(&streams[2 * rank + call % 2], sum) }?);
+        }
+        if gpu.backend() == Backend::Emulator {
+            // Its race check does not see that what this call waits for orders the call after it, too.
+            gpu.synchronize()?;
+        }
+    }
+    gpu.synchronize()?;
+    for values in &values {
+        assert_eq!(values.to_vec()?, vec![1 << CALLS; len]);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_not_a_small_sum_is_left_to_the_backend() -> DistResult<()> {
+    let gpu = Gpu::new()?;
+    let all = ranks(&gpu, 2)?;
+    let call =
+        |len, kind, reduction| Primitive::AllReduce { from: 256, to: 256, len, kind, reduction };
+    let takes = |primitives: &[Primitive]| all[0].sum(primitives).is_some();
+    let (most, f32) = (MOST_SUMMED_BYTES / 4, ElementKind::F32);
+    assert!(takes(&[call(1, f32, Reduction::Sum)]) && takes(&[call(most, f32, Reduction::Sum)]));
+    assert!(!takes(&[call(most + 1, f32, Reduction::Sum)]));
+    assert!(!takes(&[call(1, f32, Reduction::Max)]));
+    assert!(!takes(&[call(1, ElementKind::I8, Reduction::Sum)]));
+    assert!(!takes(&[call(1, f32, Reduction::Sum); 2]) && !takes(&[]));
+    Ok(())
+}
+
+/// The word of the host ends the waits of a rank whose other one does not come, of sums and exchanges.
+#[test]
+fn what_is_given_up_ends() -> DistResult<()> {
+    let gpu = Gpu::new()?;
+    let all = ranks(&gpu, 2)?;
+    let stream = gpu.create_stream()?;
+    let values = DeviceBuffer::<u8>::zeroed(&gpu, 1000)?;
+    gpu.synchronize()?;
+    let landing = Landing::of_bytes(1, values.as_device_ptr().address(), 1000);
+    // SAFETY: the values are there, and nothing else uses them.
+    unsafe { all[0].exchange(&stream, &[], &[landing], || Ok(())) }?;
+    assert!(!stream.synchronize_timeout(Duration::from_millis(50))?, "it waits for the other rank");
+    all[0].given_up[0].store(1, Ordering::Release);
+    stream.synchronize()?;
+    Ok(())
+}
