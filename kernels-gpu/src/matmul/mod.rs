@@ -15,8 +15,13 @@
 //! `ops::matmul` checks shapes and overlaps, chooses the kernel, and makes D row-major.
 
 mod epilogue;
+pub mod naive;
+mod output;
 mod problem;
+pub mod registers;
+pub mod tiled;
 mod value;
+pub mod warps;
 
 pub use epilogue::{
     Clamp, ColumnBias, Entry, Epilogue, Gelu, GeluTanh, Operands, Plain, Relu, Residual, RowBias,

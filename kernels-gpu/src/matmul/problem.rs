@@ -68,6 +68,14 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Tiles of `rows` × `columns` that cover all matrices of the batch.
+    #[inline(always)]
+    #[must_use]
+    pub const fn tiles(&self, rows: usize, columns: usize) -> usize {
+        let (down, across) = (self.m as usize, self.n as usize);
+        down.div_ceil(rows) * across.div_ceil(columns) * self.batches as usize
+    }
+
     /// `rows` and `columns` in the caller's order, from the kernel's.
     #[inline(always)]
     #[must_use]

@@ -1,0 +1,109 @@
+//! Tiles on their way to shared memory.
+
+use super::THREADS;
+use super::operand::Operand;
+use bytemuck::Pod;
+use cuda_std::copy::copy_async_part;
+use cuda_std::unroll::each_below;
+use cuda_std::vector::Vec4;
+
+/// What one copy moves.
+pub type Piece = Vec4<u32>;
+/// The bytes of a [`Piece`].
+pub const PIECE: usize = size_of::<Piece>();
+
+/// A tile of A or B along K, as one thread copies it: some pieces of 16 bytes, each in a row of its own, all in one column of
+/// pieces.
+pub struct Tile<O: Operand, const BY_K: bool> {
+    /// The thread's first piece in global memory.
+    from: *const O::Element,
+    /// Elements from a row to the next.
+    pitch: usize,
+    /// How many rows there are from the thread's first one on, and how many bytes from its column on.
+    rows: usize,
+    bytes: usize,
+    /// Where the first piece goes in the tile; the others follow at equal distances.
+    to: usize,
+    is_aligned: bool,
+}
+
+impl<O: Operand, const BY_K: bool> Tile<O, BY_K> {
+    /// Elements of a piece.
+    const LANES: usize = PIECE / size_of::<O::Element>();
+
+    /// The thread's share of the tiles that begin at `first`, an index of rows of A or columns of B, and `depth` along K, in a
+    /// matrix of `extent` by `k` with `pitch` elements from one contiguous row to the next.
+    #[inline(always)]
+    pub fn new(
+        matrix: *const O::Element,
+        pitch: usize,
+        (first, extent): (usize, usize),
+        (depth, k): (usize, usize),
+        thread: usize,
+    ) -> Self {
+        let pieces = O::row_bytes::<BY_K>() / PIECE;
+        let (row, column) = (thread / pieces, thread % pieces * Self::LANES);
+        let (top, left) = if BY_K { (first, depth) } else { (depth, first) };
+        let (height, width) = if BY_K { (extent, k) } else { (k, extent) };
+        let (y, x) = (top + row, left + column);
+        let is_aligned =
+            matrix.addr().is_multiple_of(PIECE) && pitch.is_multiple_of(Self::LANES);
+        Self {
+            from: matrix.wrapping_add(y * pitch + x),
+            pitch,
+            rows: height.saturating_sub(y),
+            bytes: width.saturating_sub(x) * size_of::<O::Element>(),
+            to: O::swizzle::<BY_K>().apply(row * O::row_bytes::<BY_K>() + column * size_of::<O::Element>()),
+            is_aligned,
+        }
+    }
+
+    /// Starts to copy the thread's share to `tile`, zeros past the matrix, and goes on along K.
+    ///
+    /// # Safety
+    /// `tile` is a tile in shared memory that no thread uses before a barrier, at which this thread has waited for the copy.
+    /// No thread writes the matrix meanwhile.
+    #[inline(always)]
+    pub unsafe fn copy(&mut self, tile: *mut u8) {
+        let rows_apart = THREADS * PIECE / O::row_bytes::<BY_K>();
+        let count = if BY_K { super::SIDE } else { O::DEPTH } / rows_apart;
+        each_below::<8>(count, |i| {
+            let row = i * rows_apart;
+            let bytes = if row < self.rows { self.bytes.min(PIECE) } else { 0 };
+            let from = self.from.wrapping_add(row * self.pitch);
+            let to = tile.wrapping_add(self.to + i * THREADS * PIECE).cast::<Piece>();
+            // SAFETY: `bytes` of the piece are inside the matrix, and `to` inside the tile; the caller's promise.
+            unsafe {
+                if self.is_aligned {
+                    copy_async_part(to, from.cast(), bytes as u32);
+                } else {
+                    copy_elements::<O::Element>(to, from, bytes);
+                }
+            }
+        });
+        if BY_K {
+            self.from = self.from.wrapping_add(O::DEPTH);
+            self.bytes = self.bytes.saturating_sub(O::row_bytes::<true>());
+        } else {
+            self.from = self.from.wrapping_add(O::DEPTH * self.pitch);
+            self.rows = self.rows.saturating_sub(O::DEPTH);
+        }
+    }
+}
+
+/// A piece, element by element: for matrices that are not aligned to 16 bytes.
+///
+/// # Safety
+/// `from` is valid for reads of `bytes`, and `to` for a write.
+#[inline(always)]
+unsafe fn copy_elements<T: Pod>(to: *mut Piece, from: *const T, bytes: usize) {
+    let lanes = PIECE / size_of::<T>();
+    each_below::<16>(lanes, |lane| {
+        let is_inside = lane * size_of::<T>() < bytes;
+        // SAFETY: inside, by the caller's promise.
+        unsafe {
+            let value = if is_inside { from.add(lane).read() } else { T::zeroed() };
+            to.cast::<T>().add(lane).write(value);
+        }
+    });
+}
