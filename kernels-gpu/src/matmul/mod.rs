@@ -17,6 +17,7 @@
 mod epilogue;
 pub mod naive;
 mod output;
+mod place;
 mod problem;
 pub mod registers;
 pub mod tiled;

@@ -13,6 +13,7 @@
 //! With f32 this is the product on ordinary cores: every step is an f32 fused multiply-add.
 
 use super::output::Output;
+use super::place::Place;
 use super::{Epilogue, Plain, Problem, Value};
 use crate::prelude::*;
 use crate::quads;
@@ -34,9 +35,6 @@ const QUAD: usize = 4;
 const QUADS: usize = SIDE * DEPTH / QUAD / THREADS;
 /// Elements of a tile.
 const TILE: usize = SIDE * DEPTH;
-/// Tiles of D that lie below each other and run at a time: they share the tiles of B.
-const GROUP: usize = 8;
-
 /// Blocks of a product's grid.
 #[must_use]
 pub const fn register_blocks(problem: &Problem) -> usize {
@@ -49,54 +47,82 @@ const fn place(k: usize, i: usize) -> usize {
     k * SIDE + (i ^ (k / QUAD % 4 * 8))
 }
 
-/// A matrix as the tiles of one block are loaded from it, and what the thread has loaded.
+/// One of the matrices, as a thread loads its quads of the tiles along K. The matrix is a number of lines of contiguous elements:
+/// rows of A (or columns of B) along K, or rows of K.
 struct Operand<T> {
-    /// The first element of the block's rows of A (or columns of B).
+    is_by_k: bool,
+    /// The thread's first quad of the next tile. The others are a fixed number of lines apart.
     from: *const T,
-    /// Elements from one to the next along K, and along the other dimension; one of the two is 1.
-    along_k: usize,
-    along_rows: usize,
-    /// Rows of A or columns of B from the block's first one on.
-    rows: usize,
-    k: usize,
+    /// Elements from a line to the next.
+    pitch: usize,
+    /// Lines from the thread's first one on, and elements of a line from the thread's first one on.
+    lines: u32,
+    len: u32,
     is_aligned: bool,
+    /// Where the first quad goes in a tile.
+    to: usize,
     quads: [[f32; QUAD]; QUADS],
 }
 
 impl<T: Value> Operand<T> {
-    /// Quads of the thread: (index along K, index along the other dimension) of the first element.
+    /// From the first element of the block's tile, the distances to the next one along K and along the other dimension, one of
+    /// which is 1, and the number of elements along both.
     #[inline(always)]
-    fn places(&self) -> [(usize, usize); QUADS] {
-        let thread = thread::thread_idx_x() as usize;
-        build(|i| {
-            let quad = thread + i * THREADS;
-            if self.along_k == 1 {
-                (quad % (DEPTH / QUAD) * QUAD, quad / (DEPTH / QUAD))
-            } else {
-                (quad / (SIDE / QUAD), quad % (SIDE / QUAD) * QUAD)
-            }
-        })
+    fn new(tile: *const T, [along_k, along_rows]: [u64; 2], k: usize, rows: usize) -> Self {
+        let (quad, is_by_k) = (thread::thread_idx_x() as usize, along_k == 1);
+        let line_quads = if is_by_k { DEPTH } else { SIDE } / QUAD;
+        let (line, first) = (quad / line_quads, quad % line_quads * QUAD);
+        let pitch = if is_by_k { along_rows } else { along_k } as usize;
+        let (lines, len) = if is_by_k { (rows, k) } else { (k, rows) };
+        let bytes = QUAD * size_of::<T>();
+        Self {
+            is_by_k,
+            from: tile.wrapping_add(line * pitch + first),
+            pitch,
+            lines: lines.saturating_sub(line) as u32,
+            len: len.saturating_sub(first) as u32,
+            is_aligned: tile.addr().is_multiple_of(bytes) && pitch.is_multiple_of(QUAD),
+            to: if is_by_k { place(first, line) } else { place(line, first) },
+            quads: [[0.0; QUAD]; QUADS],
+        }
     }
 
-    /// Loads the thread's quads of the tile at `depth` along K, zeros past the matrix.
+    /// Lines from a quad of the thread to its next one.
+    #[inline(always)]
+    fn lines_apart(&self) -> usize {
+        THREADS * QUAD / if self.is_by_k { DEPTH } else { SIDE }
+    }
+
+    /// Loads the thread's quads, zeros past the matrix, and goes on to the next tile.
     ///
     /// # Safety
     /// The matrix is valid for reads.
     #[inline(always)]
-    unsafe fn load(&mut self, depth: usize) {
-        let places = self.places();
-        each::<QUADS>(|i| {
-            let (k, row) = (depth + places[i].0, places[i].1);
-            let (left, is_row) = if self.along_k == 1 {
-                (self.k.saturating_sub(k), row < self.rows)
+    unsafe fn load(&mut self) {
+        let apart = self.lines_apart();
+        let is_whole = self.lines as usize > (QUADS - 1) * apart && self.len as usize >= QUAD;
+        let line = |i: usize| self.from.wrapping_add(i * apart * self.pitch);
+        // SAFETY: inside, as `lines` and `len` count what is left.
+        self.quads = unsafe {
+            if self.is_aligned && is_whole {
+                build(|i| {
+                    let quad = quads::load_part(line(i).cast(), QUAD * size_of::<T>());
+                    build(|j| quads::lane::<T>(quad, j).widen())
+                })
             } else {
-                (self.rows.saturating_sub(row), k < self.k)
-            };
-            let from = self.from.wrapping_add(k * self.along_k + row * self.along_rows);
-            let count = if is_row { left } else { 0 };
-            // SAFETY: `count` elements are inside.
-            self.quads[i] = unsafe { load_quad(from, count, self.is_aligned) };
-        });
+                build(|i| {
+                    let is_line = i * apart < self.lines as usize;
+                    load_some(line(i), if is_line { self.len as usize } else { 0 })
+                })
+            }
+        };
+        if self.is_by_k {
+            self.from = self.from.wrapping_add(DEPTH);
+            self.len = self.len.saturating_sub(DEPTH as u32);
+        } else {
+            self.from = self.from.wrapping_add(DEPTH * self.pitch);
+            self.lines = self.lines.saturating_sub(DEPTH as u32);
+        }
     }
 
     /// Stores what was loaded to a tile, as rows of K.
@@ -105,47 +131,39 @@ impl<T: Value> Operand<T> {
     /// The tile has room, and no other thread reaches these elements.
     #[inline(always)]
     unsafe fn store(&self, tile: *mut f32) {
-        let places = self.places();
-        each::<QUADS>(|i| {
-            let ((k, row), quad) = (places[i], self.quads[i]);
-            // SAFETY: inside the tile.
-            unsafe {
-                if self.along_k == 1 {
-                    store_column(tile, k, row, quad);
-                } else {
-                    let to = &mut *tile.add(place(k, row)).cast::<Vec4<f32>>();
-                    (to.x, to.y, to.z, to.w) = (quad[0], quad[1], quad[2], quad[3]);
-                }
+        let apart = self.lines_apart();
+        // SAFETY: inside the tile; distances along a row do not reach the bits that are exchanged, or change them alike.
+        each::<QUADS>(|i| unsafe {
+            if self.is_by_k {
+                store_column(tile.add(self.to + i * apart), self.quads[i]);
+            } else {
+                let exchanged = i * apart / QUAD % 4 * 8;
+                let to = tile.add((self.to ^ exchanged) + i * apart * SIDE).cast::<Vec4<f32>>();
+                let [x, y, z, w] = self.quads[i];
+                ((*to).x, (*to).y, (*to).z, (*to).w) = (x, y, z, w);
             }
         });
     }
 }
 
-/// Stores four elements to as many rows of a tile.
+/// Stores four elements to as many rows of a tile: to one column, as the four rows are exchanged alike.
 ///
 /// # Safety
 /// As [`Operand::store`].
 #[inline(always)]
-unsafe fn store_column(tile: *mut f32, k: usize, row: usize, quad: [f32; QUAD]) {
+unsafe fn store_column(to: *mut f32, quad: [f32; QUAD]) {
     // SAFETY: inside the tile, by the caller's promise.
-    each::<QUAD>(|j| unsafe { tile.add(place(k + j, row)).write(quad[j]) });
+    each::<QUAD>(|j| unsafe { to.add(j * SIDE).write(quad[j]) });
 }
 
 /// Up to four neighbours, and zeros for the others.
 ///
 /// # Safety
-/// The first `count` elements are valid for reads, and aligned to four if `is_aligned`.
+/// The first `count` elements are valid for reads.
 #[inline(always)]
-unsafe fn load_quad<T: Value>(from: *const T, count: usize, is_aligned: bool) -> [f32; QUAD] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if is_aligned && count >= QUAD {
-            let quad = quads::load_part(from.cast(), QUAD * size_of::<T>());
-            build(|i| quads::lane::<T>(quad, i).widen())
-        } else {
-            build(|i| if i < count { from.add(i).read().widen() } else { 0.0 })
-        }
-    }
+unsafe fn load_some<T: Value>(from: *const T, count: usize) -> [f32; QUAD] {
+    // SAFETY: below the count.
+    build(|i| if i < count { unsafe { from.add(i).read().widen() } } else { 0.0 })
 }
 
 /// What a block multiplies: its tile of D, and both matrices.
@@ -160,26 +178,13 @@ struct Work<T> {
 impl<T: Value> Work<T> {
     #[inline(always)]
     fn new(problem: &Problem, a: &[T], b: &[T]) -> Self {
-        let (down, across) = ((problem.m as usize).div_ceil(SIDE), (problem.n as usize).div_ceil(SIDE));
-        let block = thread::block_idx_x() as usize;
-        let (batch, tile) = (block / (down * across), block % (down * across));
-        let (group, within) = (tile / (GROUP * across), tile % (GROUP * across));
-        let height = (down - group * GROUP).min(GROUP);
-        let row = (group * GROUP + within % height) * SIDE;
-        let column = within / height * SIDE;
-        let operand = |matrix: &[T], at: usize, [along_k, along_rows]: [u64; 2], rows: usize| {
-            let [along_k, along_rows] = [along_k as usize, along_rows as usize];
-            let from = matrix.as_ptr().wrapping_add(at);
-            let (bytes, pitch) = (QUAD * size_of::<T>(), along_k.max(along_rows));
-            let is_aligned = from.addr().is_multiple_of(bytes) && pitch.is_multiple_of(QUAD);
-            let k = problem.k as usize;
-            let quads = [[0.0; QUAD]; QUADS];
-            Operand { from, along_k, along_rows, rows, k, is_aligned, quads }
-        };
-        let (m, n) = (problem.m as usize, problem.n as usize);
-        let [of_a, of_b] = [problem.a, problem.b];
-        let a = operand(a, of_a.index(batch, row, 0), [of_a.column, of_a.row], m - row);
-        let b = operand(b, of_b.index(batch, 0, column), [of_b.row, of_b.column], n - column);
+        let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
+        let Place { batch, row, column } = Place::of(thread::block_idx_x(), problem, SIDE, SIDE);
+        let (of_a, of_b) = (problem.a, problem.b);
+        let first = a.as_ptr().wrapping_add(of_a.index(batch, row, 0));
+        let a = Operand::new(first, [of_a.column, of_a.row], k, m - row);
+        let first = b.as_ptr().wrapping_add(of_b.index(batch, 0, column));
+        let b = Operand::new(first, [of_b.row, of_b.column], k, n - column);
         Self { batch, row, column, a, b }
     }
 }
@@ -243,8 +248,8 @@ pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
     // SAFETY: the caller's promise for the matrices; tiles are written and read on different sides of a barrier.
     unsafe {
         if steps > 0 {
-            work.a.load(0);
-            work.b.load(0);
+            work.a.load();
+            work.b.load();
         }
         for step in 0..steps {
             let (left, right) = tiles(step);
@@ -253,8 +258,8 @@ pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
             // The tiles are there; and all have finished with the other half, which is written next.
             thread::sync_threads();
             if step + 1 < steps {
-                work.a.load((step + 1) * DEPTH);
-                work.b.load((step + 1) * DEPTH);
+                work.a.load();
+                work.b.load();
             }
             each::<DEPTH>(|k| {
                 add_products(&mut sums, load_own(left, k, row), load_own(right, k, column));

@@ -1,8 +1,9 @@
 //! The entries: what a product's elements are, and what becomes of its sums.
 
 use super::operand::{Operand, Tf32, ThreeTf32};
-use super::{Place, THREADS, multiply, shared_bytes};
+use super::{SIDE, THREADS, multiply, shared_bytes};
 use crate::matmul::output::Output;
+use crate::matmul::place::Place;
 use crate::matmul::{Epilogue, Plain, Problem, Value};
 use crate::prelude::*;
 use bytemuck::Pod;
@@ -20,7 +21,7 @@ unsafe fn with_epilogue<O: Operand<Sum = f32>, D: Value, E: Epilogue>(
     b: &[O::Element],
     output: Output<E, D>,
 ) {
-    let place = Place::of(thread::block_idx_x(), &problem);
+    let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
     // SAFETY: the caller's promise; each thread has sums of its own, and the batch is inside.
     unsafe {
         multiply::<O>(&problem, place, a.as_ptr(), b.as_ptr(), |row, column, gap, sums| {
@@ -111,7 +112,7 @@ pub unsafe fn warps_double(
     c: &[f64],
     mut d: DisjointSlice<f64>,
 ) {
-    let place = Place::of(thread::block_idx_x(), &problem);
+    let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
     let (c, d) = (c.as_ptr(), d.as_mut_ptr());
     let one = |sum: f64, row: usize, column: usize| {
         if row < problem.m as usize && column < problem.n as usize {
@@ -171,7 +172,7 @@ pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, D: Integer
     c: &[D],
     mut d: DisjointSlice<D>,
 ) {
-    let place = Place::of(thread::block_idx_x(), &problem);
+    let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
     let (c, d) = (c.as_ptr(), d.as_mut_ptr());
     let one = |sum: i32, row: usize, column: usize| {
         if row < problem.m as usize && column < problem.n as usize {

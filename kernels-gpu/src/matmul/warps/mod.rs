@@ -23,6 +23,7 @@ use cuda_std::unrolled;
 use operand::Operand;
 
 use super::Problem;
+use super::place::Place;
 use crate::prelude::*;
 
 /// Rows and columns of D of a block.
@@ -39,9 +40,6 @@ pub const STAGES: usize = 4;
 const DOWN: usize = WARP_ROWS / 16;
 /// Pairs of fragments of 8 columns of a warp.
 const ACROSS: usize = WARP_COLUMNS / 16;
-/// Tiles of D that lie below each other and run at a time: they share the tiles of B.
-const GROUP: usize = 8;
-
 /// A lane's sums: fragments by rows, pairs of columns, and halves of a pair.
 pub type Sums<O> = [[[[<O as Operand>::Sum; 4]; 2]; ACROSS]; DOWN];
 
@@ -59,32 +57,6 @@ pub const fn shared_bytes<O: Operand>() -> usize {
 #[must_use]
 pub const fn blocks(problem: &Problem) -> usize {
     problem.tiles(SIDE, SIDE)
-}
-
-/// What a block computes: a matrix of the batch, and the first row and column of the tile in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The matrix of the batch.
-    pub batch: usize,
-    /// The first row.
-    pub row: usize,
-    /// The first column.
-    pub column: usize,
-}
-
-impl Place {
-    /// The tile of block `block`: groups of [`GROUP`] tiles down, one column of tiles after the other.
-    #[inline(always)]
-    #[must_use]
-    pub fn of(block: u32, problem: &Problem) -> Self {
-        let (down, across) = (problem.m.div_ceil(SIDE as u32), problem.n.div_ceil(SIDE as u32));
-        let (batch, tile) = (block / (down * across), block % (down * across));
-        let (group, within) = (tile / (GROUP as u32 * across), tile % (GROUP as u32 * across));
-        let top = group * GROUP as u32;
-        let height = (down - top).min(GROUP as u32);
-        let (row, column) = (top + within % height, within / height);
-        Self { batch: batch as usize, row: row as usize * SIDE, column: column as usize * SIDE }
-    }
 }
 
 /// The first row and column of a warp in its block's tile.
