@@ -5,6 +5,7 @@
 //! parts at all it is a product whose K is 0: `epilogue(beta · C)`.
 
 use super::beside::Beside;
+use super::hopper::divide;
 use super::{Epilogue, Problem, Value};
 use crate::prelude::*;
 use cuda_std::gpu_only;
@@ -12,10 +13,11 @@ use cuda_std::gpu_only;
 /// Threads of a block.
 pub const BLOCK: usize = 256;
 
-/// `D = epilogue(alpha · Σ partials + beta · C)`: `partials: [batches, splits, m, n]`. Any grid.
+/// `D = epilogue(alpha · Σ partials + beta · C)`: `partials: [batches, splits, m, n]`, with `problem.a` as their strides, and fewer than
+/// 2^32 rows in all batches. Any grid.
 ///
 /// # Safety
-/// `partials` has that many values, and the rest is as [`multiply`](super::hopper::multiply) has it.
+/// `partials` has every value that the strides lead to, and the rest is as [`multiply`](super::hopper::multiply) has it.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn finish<D: Value, E: Epilogue>(
@@ -29,18 +31,21 @@ pub unsafe fn finish<D: Value, E: Epilogue>(
 ) {
     // SAFETY: the caller's promise.
     let beside = unsafe { Beside::new(problem, c, per_row, per_column, epilogue) };
-    let (m, n, splits) = (problem.m as usize, problem.n as usize, problem.splits as usize);
-    let rows = m * problem.batches as usize;
-    for row in (thread::block_idx_x() as usize..rows).step_by(thread::grid_dim_x() as usize) {
-        let (batch, i) = (row / m, row % m);
+    let (n, splits) = (problem.n as usize, problem.splits as usize);
+    let rows = problem.m * problem.batches;
+    let mut row = thread::block_idx_x();
+    while row < rows {
+        let (batch, i) = divide(row, problem.m);
+        let (batch, i) = (batch as usize, i as usize);
         for j in (thread::thread_idx_x() as usize..n).step_by(BLOCK) {
             let mut sum = 0.0;
             for split in 0..splits {
                 // SAFETY: inside of the partial sums.
-                sum += unsafe { *partials.add(((batch * splits + split) * m + i) * n + j) };
+                sum += unsafe { *partials.add(problem.a.index(batch * splits + split, i, j)) };
             }
             // SAFETY: the element exists, and is this thread's alone.
             unsafe { d.add(problem.d.index(batch, i, j)).write(beside.finish(sum, batch, i, j)) };
         }
+        row += thread::grid_dim_x();
     }
 }

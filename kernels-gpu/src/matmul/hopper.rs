@@ -125,28 +125,36 @@ impl Schedule {
     #[inline(always)]
     #[must_use]
     pub const fn work(&self, problem: &Problem, index: u32) -> Work {
-        let tiles = self.tile_rows * self.tile_columns;
-        let (output, tile) = (index / tiles, index % tiles);
-        let (batch, split) = (output / problem.splits, output % problem.splits);
-        let (group, inside) = (tile / (self.group * self.tile_columns), tile % (self.group * self.tile_columns));
+        let (output, tile) = divide(index, self.tile_rows * self.tile_columns);
+        let (batch, split) = divide(output, problem.splits);
+        let (group, inside) = divide(tile, self.group * self.tile_columns);
         let first = group * self.group;
         let left = self.tile_rows - first;
         let height = if left < self.group { left } else { self.group };
+        let (column, row) = divide(inside, height);
         let steps = problem.k.div_ceil(DEPTH as u32);
         Work {
             batch,
             output,
-            row: first + inside % height,
-            column: inside / height,
+            row: first + row,
+            column,
             steps: (part(steps, split, problem.splits), part(steps, split + 1, problem.splits)),
         }
     }
 }
 
-/// Where part `index` of `parts` of `all` begins.
+/// Quotient and remainder, 0 for a divisor of 0: a kernel that cannot panic has no calls, across which `wgmma` would not
+/// be asynchronous.
+#[inline(always)]
+pub(super) const fn divide(a: u32, b: u32) -> (u32, u32) {
+    if b == 0 { (0, 0) } else { (a / b, a % b) }
+}
+
+/// Where part `index` of `parts` of `all` begins: the first ones are one longer, where they are not all equal.
 #[inline(always)]
 const fn part(all: u32, index: u32, parts: u32) -> u32 {
-    (all as u64 * index as u64 / parts as u64) as u32
+    let (each, more) = divide(all, parts);
+    index * each + if index < more { index } else { more }
 }
 
 /// One stage: boxes of A and B, in either order.
@@ -509,15 +517,17 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
         TilePipeline::new(stages, barriers, 2)
     };
     let (group, thread) = (warpgroup_id(), thread_in_warpgroup());
-    let passes = (thread::block_idx_x()..schedule.len(problem)).step_by(thread::grid_dim_x() as usize);
+    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
     // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
     unsafe {
         if group == 0 {
             lower_registers::<24>();
             if thread == 0 {
                 let mut producer = pipeline.producer();
-                for index in passes {
+                let mut index = thread::block_idx_x();
+                while index < passes {
                     produce::<T, N>(&mut producer, maps, schedule, schedule.work(problem, index));
+                    index += stride;
                 }
             }
         } else {
@@ -527,7 +537,8 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
             let boxes: *mut u8 = (&raw mut (*memory).stored[own]).cast();
             let beside = Beside::new(problem, c, per_row, per_column, epilogue);
             let mut boxes_before = 0;
-            for index in passes {
+            let mut index = thread::block_idx_x();
+            while index < passes {
                 let work = schedule.work(problem, index);
                 let steps = work.steps.1 - work.steps.0;
                 let mut sums = Accumulator::<f32, N>::zeroed();
@@ -559,17 +570,18 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
                     of_rows,
                 };
                 unrolled!(N / 4, |pair| {
-                    let index = 2 * pair;
-                    let (of, in_box) = (index / Writer::<D, E>::SUMS, index % Writer::<D, E>::SUMS);
+                    let sum = 2 * pair;
+                    let (of, in_box) = (sum / Writer::<D, E>::SUMS, sum % Writer::<D, E>::SUMS);
                     if in_box == 0 {
                         writer.begin(of);
                     }
-                    writer.put(index, sums.pair(index));
+                    writer.put(sum, sums.pair(sum));
                     if in_box == Writer::<D, E>::SUMS - 2 {
                         writer.end(of);
                     }
                 });
                 boxes_before = (boxes_before + N / stored_columns::<D>()) % STAGED;
+                index += stride;
             }
             if thread == 0 {
                 // The block's shared memory stays until the last store has read it.
