@@ -77,6 +77,7 @@ pub mod dependent;
 pub mod disjoint;
 pub mod float;
 pub mod grid;
+pub mod grid_constant;
 pub mod index;
 pub mod intrinsics;
 pub mod io;

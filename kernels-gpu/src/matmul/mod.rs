@@ -14,12 +14,18 @@
 //! Operands that [`Epilogue::OPERANDS`] does not name, and C where `beta` is 0, are empty slices that nothing reads. The host's
 //! `ops::matmul` checks shapes and overlaps, chooses the kernel, and makes D row-major.
 
+pub mod beside;
 mod epilogue;
+pub mod finish;
+pub mod form;
+pub mod hopper;
 pub mod naive;
 mod output;
 mod place;
 mod problem;
 pub mod registers;
+#[cfg(feature = "entries")]
+pub mod shipped;
 pub mod tiled;
 mod value;
 pub mod warps;

@@ -22,6 +22,7 @@ pub unsafe fn naive<T: Value, D: Value, E: Epilogue>(
     a: &[T],
     b: &[T],
     c: &[D],
+    c_from: *const D,
     per_row: &[D],
     per_column: &[D],
     mut d: DisjointSlice<D>,
@@ -39,7 +40,11 @@ pub unsafe fn naive<T: Value, D: Value, E: Epilogue>(
         let right = b[problem.b.index(batch, k, column)].widen();
         sum += left * right;
     }
-    let output = Output::new(problem, c, [per_row, per_column], &mut d, epilogue);
+    let vectors = [per_row.as_ptr(), per_column.as_ptr()];
+    // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+    let _ = c;
+    // SAFETY: the caller's promise.
+    let output = unsafe { Output::new(&problem, c_from, vectors, d.as_mut_ptr(), epilogue) };
     // SAFETY: inside, by the comparison of the batch; the rest is the caller's promise.
     unsafe { output.write(sum, batch, row, column) };
 }

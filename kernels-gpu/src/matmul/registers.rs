@@ -230,6 +230,7 @@ pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
     a: &[T],
     b: &[T],
     c: &[D],
+    c_from: *const D,
     per_row: &[D],
     per_column: &[D],
     mut d: DisjointSlice<D>,
@@ -266,13 +267,18 @@ pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
             });
         }
     }
-    let output = Output::new(problem, c, [per_row, per_column], &mut d, epilogue);
+    let vectors = [per_row.as_ptr(), per_column.as_ptr()];
+    // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+    let _ = c;
+    // SAFETY: the caller's promise.
+    let output = unsafe { Output::new(&problem, c_from, vectors, d.as_mut_ptr(), epilogue) };
     let (row, column) = (work.row + row, work.column + column);
     let further = |i: usize| i % QUAD + i / QUAD * (SIDE / 2);
     each::<{ OWN * OWN / 2 }>(|pair| {
         let (i, j) = (pair / (OWN / 2), pair % (OWN / 2) * 2);
         let sums = [sums[i][j], sums[i][j + 1]];
+        let columns = [column + further(j), column + further(j) + 1];
         // SAFETY: the batch is inside; the rest is the caller's promise.
-        unsafe { output.write_pair(sums, work.batch, row + further(i), column + further(j)) };
+        unsafe { output.write_pair(sums, work.batch, row + further(i), columns) };
     });
 }

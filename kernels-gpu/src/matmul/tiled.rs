@@ -34,6 +34,7 @@ pub unsafe fn tiled<T: Value, D: Value, E: Epilogue>(
     a: &[T],
     b: &[T],
     c: &[D],
+    c_from: *const D,
     per_row: &[D],
     per_column: &[D],
     mut d: DisjointSlice<D>,
@@ -64,7 +65,11 @@ pub unsafe fn tiled<T: Value, D: Value, E: Epilogue>(
         // All have read before the next tiles are written.
         (left, right) = block.sync((l, r));
     }
-    let output = Output::new(problem, c, [per_row, per_column], &mut d, epilogue);
+    let vectors = [per_row.as_ptr(), per_column.as_ptr()];
+    // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+    let _ = c;
+    // SAFETY: the caller's promise.
+    let output = unsafe { Output::new(&problem, c_from, vectors, d.as_mut_ptr(), epilogue) };
     // SAFETY: the batch is inside, as there is a block for each tile; the rest is the caller's promise.
     unsafe { output.write(sum, batch, top + row, left_column + column) };
 }

@@ -31,19 +31,19 @@ impl<O: Operand, const BY_K: bool> Tile<O, BY_K> {
     /// Elements of a piece.
     const LANES: usize = PIECE / size_of::<O::Element>();
 
-    /// The thread's share of the tiles that begin at `first`, an index of rows of A or columns of B, and `depth` along K, in a
-    /// matrix of `extent` by `k` with `pitch` elements from one contiguous row to the next.
+    /// The thread's share of the tiles that begin at `first`, an index of rows of A or columns of B, in a matrix of `extent` by
+    /// `k` with `pitch` elements from one contiguous row to the next.
     #[inline(always)]
     pub fn new(
         matrix: *const O::Element,
         pitch: usize,
         (first, extent): (usize, usize),
-        (depth, k): (usize, usize),
+        k: usize,
         thread: usize,
     ) -> Self {
         let pieces = O::row_bytes::<BY_K>() / PIECE;
         let (row, column) = (thread / pieces, thread % pieces * Self::LANES);
-        let (top, left) = if BY_K { (first, depth) } else { (depth, first) };
+        let (top, left) = if BY_K { (first, 0) } else { (0, first) };
         let (height, width) = if BY_K { (extent, k) } else { (k, extent) };
         let (y, x) = (top + row, left + column);
         let is_aligned =
@@ -97,13 +97,12 @@ impl<O: Operand, const BY_K: bool> Tile<O, BY_K> {
 /// `from` is valid for reads of `bytes`, and `to` for a write.
 #[inline(always)]
 unsafe fn copy_elements<T: Pod>(to: *mut Piece, from: *const T, bytes: usize) {
-    let lanes = PIECE / size_of::<T>();
-    each_below::<16>(lanes, |lane| {
-        let is_inside = lane * size_of::<T>() < bytes;
-        // SAFETY: inside, by the caller's promise.
-        unsafe {
-            let value = if is_inside { from.add(lane).read() } else { T::zeroed() };
-            to.cast::<T>().add(lane).write(value);
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.write(Piece::splat(0));
+        // A loop of few instructions, as it is compiled for each piece.
+        for lane in 0..bytes / size_of::<T>() {
+            to.cast::<T>().add(lane).write(from.add(lane).read());
         }
-    });
+    }
 }

@@ -10,92 +10,81 @@ use bytemuck::Pod;
 use cuda_std::intrinsics::float2int_rn;
 use cuda_std::{bf16, f16};
 
-/// A block's part of a product of f32 sums.
+/// The body of the kernels with sums of f32. Launch [`blocks`](super::blocks) of [`THREADS`], with
+/// [`shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As [`warps`].
+/// - All threads of the block call this together.
+/// - As [`Beside::new`](crate::matmul::beside::Beside::new) for what the epilogue reads; A, B and D have every element that `problem`
+///   leads to. D's elements are not those of A, B or of another batch.
+#[allow(clippy::too_many_arguments)]
 #[inline(always)]
-unsafe fn with_epilogue<O: Operand<Sum = f32>, D: Value, E: Epilogue>(
-    problem: Problem,
-    a: &[O::Element],
-    b: &[O::Element],
-    output: Output<E, D>,
+pub unsafe fn with_epilogue<O: Operand<Sum = f32>, D: Value, E: Epilogue>(
+    problem: &Problem,
+    a: *const O::Element,
+    b: *const O::Element,
+    c: *const D,
+    per_row: *const D,
+    per_column: *const D,
+    d: *mut D,
+    epilogue: E,
 ) {
-    let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
+    let place = Place::of(thread::block_idx_x(), problem, SIDE, SIDE);
     // SAFETY: the caller's promise; each thread has sums of its own, and the batch is inside.
     unsafe {
-        multiply::<O>(&problem, place, a.as_ptr(), b.as_ptr(), |row, column, gap, sums| {
-            if gap == 1 {
-                output.write_pair(sums, place.batch, row, column);
-            } else {
-                output.write(sums[0], place.batch, row, column);
-                output.write(sums[1], place.batch, row, column + gap);
-            }
+        let output = Output::new(problem, c, [per_row, per_column], d, epilogue);
+        multiply::<O>(problem, place, a, b, |row, columns, sums| {
+            output.write_pair(sums, place.batch, row, columns);
         });
     }
 }
 
-/// Multiplies 16-bit floats. Launch [`blocks`](super::blocks).
-///
-/// # Safety
-/// The matrices and vectors are as large as `problem` says, and D's elements are not those of another matrix.
-#[kernel(
-    (bf16, bf16, Plain), (f16, f16, Plain), (bf16, f32, Plain), (f16, f32, Plain),
-    block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<T>()
-)]
-pub unsafe fn warps<T: Value + Operand<Element = T, Sum = f32>, D: Value, E: Epilogue>(
-    problem: Problem,
-    a: &[T],
-    b: &[T],
-    c: &[D],
-    per_row: &[D],
-    per_column: &[D],
-    mut d: DisjointSlice<D>,
-    epilogue: E,
-) {
-    let output = Output::new(problem, c, [per_row, per_column], &mut d, epilogue);
-    // SAFETY: the caller's promise.
-    unsafe { with_epilogue::<T, D, E>(problem, a, b, output) }
+/// Writes kernels of [`with_epilogue`].
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident[$($instance:tt),*] [$($t:ident)?] $operand:ty, $element:ty, $min_blocks:literal;)*) => {$(
+        $(#[$doc])*
+        /// Launch [`blocks`](super::blocks).
+        ///
+        /// # Safety
+        /// As [`with_epilogue`].
+        #[kernel(
+            $($instance),*,
+            block = THREADS, min_blocks = $min_blocks, dynamic_shared = shared_bytes::<$operand>()
+        )]
+        pub unsafe fn $name<$($t: Operand<Element = $t, Sum = f32>,)? D: Value, E: Epilogue>(
+            problem: Problem,
+            a: &[$element],
+            b: &[$element],
+            c: &[D],
+            c_from: *const D,
+            per_row: &[D],
+            per_column: &[D],
+            mut d: DisjointSlice<D>,
+            epilogue: E,
+        ) {
+            // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+            let _ = c;
+            let (per_row, per_column) = (per_row.as_ptr(), per_column.as_ptr());
+            let (a, b, d) = (a.as_ptr(), b.as_ptr(), d.as_mut_ptr());
+            // SAFETY: the caller's promise.
+            unsafe {
+                with_epilogue::<$operand, D, E>(
+                    &problem, a, b, c_from, per_row, per_column, d, epilogue,
+                );
+            }
+        }
+    )*};
 }
 
-/// Multiplies f32 rounded to TF32. Launch [`blocks`](super::blocks).
-///
-/// # Safety
-/// As [`warps`].
-#[kernel(Plain, block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<Tf32>())]
-pub unsafe fn warps_tf32<E: Epilogue>(
-    problem: Problem,
-    a: &[f32],
-    b: &[f32],
-    c: &[f32],
-    per_row: &[f32],
-    per_column: &[f32],
-    mut d: DisjointSlice<f32>,
-    epilogue: E,
-) {
-    let output = Output::new(problem, c, [per_row, per_column], &mut d, epilogue);
-    // SAFETY: the caller's promise.
-    unsafe { with_epilogue::<Tf32, f32, E>(problem, a, b, output) }
-}
+kernels! {
+    /// Multiplies 16-bit floats.
+    warps[(bf16, bf16, Plain), (f16, f16, Plain), (bf16, f32, Plain), (f16, f32, Plain)] [T] T, T, 2;
 
-/// Multiplies f32 as three products of TF32: see [`ThreeTf32`]. Launch [`blocks`](super::blocks).
-///
-/// # Safety
-/// As [`warps`].
-#[kernel(Plain, block = THREADS, min_blocks = 1, dynamic_shared = shared_bytes::<ThreeTf32>())]
-pub unsafe fn warps_three_tf32<E: Epilogue>(
-    problem: Problem,
-    a: &[f32],
-    b: &[f32],
-    c: &[f32],
-    per_row: &[f32],
-    per_column: &[f32],
-    mut d: DisjointSlice<f32>,
-    epilogue: E,
-) {
-    let output = Output::new(problem, c, [per_row, per_column], &mut d, epilogue);
-    // SAFETY: the caller's promise.
-    unsafe { with_epilogue::<ThreeTf32, f32, E>(problem, a, b, output) }
+    /// Multiplies f32 rounded to TF32.
+    warps_tf32[(f32, Plain)] [] Tf32, f32, 2;
+
+    /// Multiplies f32 as three products of TF32: see [`ThreeTf32`].
+    warps_three_tf32[(f32, Plain)] [] ThreeTf32, f32, 1;
 }
 
 /// `D = alpha · A·B + beta · C` in f64. Launch [`blocks`](super::blocks). The factors are these, not those of the problem.
@@ -126,9 +115,9 @@ pub unsafe fn warps_double(
     };
     // SAFETY: the caller's promise.
     unsafe {
-        multiply::<f64>(&problem, place, a.as_ptr(), b.as_ptr(), |row, column, gap, sums| {
-            one(sums[0], row, column);
-            one(sums[1], row, column + gap);
+        multiply::<f64>(&problem, place, a.as_ptr(), b.as_ptr(), |row, columns, sums| {
+            one(sums[0], row, columns[0]);
+            one(sums[1], row, columns[1]);
         });
     }
 }
@@ -186,9 +175,9 @@ pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, D: Integer
     };
     // SAFETY: the caller's promise.
     unsafe {
-        multiply::<T>(&problem, place, a.as_ptr(), b.as_ptr(), |row, column, gap, sums| {
-            one(sums[0], row, column);
-            one(sums[1], row, column + gap);
+        multiply::<T>(&problem, place, a.as_ptr(), b.as_ptr(), |row, columns, sums| {
+            one(sums[0], row, columns[0]);
+            one(sums[1], row, columns[1]);
         });
     }
 }

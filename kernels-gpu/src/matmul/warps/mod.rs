@@ -13,7 +13,9 @@ mod copies;
 mod kernels;
 pub mod operand;
 
-pub use kernels::{Integer, warps, warps_double, warps_integer, warps_three_tf32, warps_tf32};
+pub use kernels::{
+    Integer, warps, warps_double, warps_integer, warps_three_tf32, warps_tf32, with_epilogue,
+};
 
 use copies::Tile;
 use cuda_std::copy::{commit_group, wait_groups};
@@ -67,7 +69,11 @@ fn warp_place(thread: usize) -> (usize, usize) {
     (warp % DOWN * WARP_ROWS, warp / DOWN * WARP_COLUMNS)
 }
 
-/// The product's sums of the calling thread, in either order of A and B.
+/// The order of both matrices: whether K is contiguous in A, and in B.
+type Orders = (bool, bool);
+
+/// Multiplies, in either order of A and B, and gives `finish` the thread's sums in pairs of a row: the row, both columns, and the
+/// sums. Rows and columns may be past those of D.
 ///
 /// # Safety
 /// - All threads of a block of [`THREADS`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else
@@ -79,46 +85,57 @@ pub unsafe fn multiply<O: Operand>(
     place: Place,
     a: *const O::Element,
     b: *const O::Element,
-    finish: impl Fn(usize, usize, usize, [O::Sum; 2]) + Copy,
+    mut finish: impl FnMut(usize, [usize; 2], [O::Sum; 2]),
 ) {
+    let orders @ (a_by_k, b_by_k) = (problem.a.column == 1, problem.b.row == 1);
     // SAFETY: the caller's promise; each branch is taken by the whole grid.
-    unsafe {
-        match (problem.a.column == 1, problem.b.row == 1) {
-            (true, true) => multiply_ordered::<O, true, true>(problem, place, a, b, finish),
-            (true, false) => multiply_ordered::<O, true, false>(problem, place, a, b, finish),
-            (false, true) => multiply_ordered::<O, false, true>(problem, place, a, b, finish),
-            (false, false) => multiply_ordered::<O, false, false>(problem, place, a, b, finish),
+    let sums = unsafe {
+        match orders {
+            (true, true) => sums::<O, true, true>(problem, place, a, b),
+            (true, false) => sums::<O, true, false>(problem, place, a, b),
+            (false, true) => sums::<O, false, true>(problem, place, a, b),
+            (false, false) => sums::<O, false, false>(problem, place, a, b),
         }
-    }
+    };
+    let thread = thread::thread_idx_x() as usize;
+    let (warp_row, warp_column) = warp_place(thread);
+    let rows = if a_by_k { O::rows::<true>(thread % 32) } else { O::rows::<false>(thread % 32) };
+    let columns =
+        if b_by_k { O::columns::<true>(thread % 32) } else { O::columns::<false>(thread % 32) };
+    let (row, column) = (place.row + warp_row, place.column + warp_column);
+    unrolled!(2 * FRAGMENTS, |x| {
+        let ((i, j, half), below) = (fragment(x / 2), x % 2);
+        let own = columns[half];
+        let sums = sums[i][j][half];
+        let columns = [column + 16 * j + own[0], column + 16 * j + own[1]];
+        finish(row + 16 * i + rows[below], columns, [sums[2 * below], sums[2 * below + 1]]);
+    });
 }
 
-/// [`multiply`], with K contiguous in A or B or not.
+/// The thread's sums, with K contiguous in A or B or not.
 ///
 /// # Safety
 /// As [`multiply`].
 #[inline(always)]
-unsafe fn multiply_ordered<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
+unsafe fn sums<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
     problem: &Problem,
     place: Place,
     a: *const O::Element,
     b: *const O::Element,
-    finish: impl Fn(usize, usize, usize, [O::Sum; 2]),
-) {
+) -> Sums<O> {
     let thread = thread::thread_idx_x() as usize;
     let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
     let pitch_a = if A_BY_K { problem.a.row } else { problem.a.column } as usize;
     let pitch_b = if B_BY_K { problem.b.column } else { problem.b.row } as usize;
     let a = a.wrapping_add(place.batch * problem.a.batch as usize);
     let b = b.wrapping_add(place.batch * problem.b.batch as usize);
-    let mut left = Tile::<O, A_BY_K>::new(a, pitch_a, (place.row, m), (0, k), thread);
-    let mut right = Tile::<O, B_BY_K>::new(b, pitch_b, (place.column, n), (0, k), thread);
+    let mut left = Tile::<O, A_BY_K>::new(a, pitch_a, (place.row, m), k, thread);
+    let mut right = Tile::<O, B_BY_K>::new(b, pitch_b, (place.column, n), k, thread);
     let memory = DynamicSharedArray::<u8, 128>::get();
     let stage = |number: usize| memory.wrapping_add(number % STAGES * 2 * tile_bytes::<O>());
-    let (warp_row, warp_column) = warp_place(thread);
-    let bases = (
-        O::left_base::<A_BY_K>(thread % 32, warp_row),
-        O::right_base::<B_BY_K>(thread % 32, warp_column),
-    );
+    let (row, column) = warp_place(thread);
+    let bases =
+        (O::left_base::<A_BY_K>(thread % 32, row), O::right_base::<B_BY_K>(thread % 32, column));
     let steps = k.div_ceil(O::DEPTH);
     // SAFETY: zero bits are numbers.
     let (mut sums, mut chain): (Sums<O>, Sums<O>) = unsafe { core::mem::zeroed() };
@@ -126,19 +143,23 @@ unsafe fn multiply_ordered<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
     // for its copies; all lanes of a warp are together.
     unsafe {
         let mut fill = |number: usize| {
-            if number < steps {
-                left.copy(stage(number));
-                right.copy(stage(number).wrapping_add(tile_bytes::<O>()));
-            }
-            // Also where there is nothing more to copy, so that the number of groups is that of stages.
+            left.copy(stage(number));
+            right.copy(stage(number).wrapping_add(tile_bytes::<O>()));
             commit_group();
         };
-        (0..STAGES - 1).for_each(&mut fill);
+        let ahead = steps.min(STAGES - 1);
+        (0..ahead).for_each(&mut fill);
+        // As many groups as stages, however few there are.
+        (ahead..STAGES - 1).for_each(|_| commit_group());
         for number in 0..steps {
             wait_groups::<{ STAGES - 2 }>();
             // The stage is there for all threads, and all have finished with the one before.
             thread::sync_threads();
-            fill(number + STAGES - 1);
+            if number + STAGES - 1 < steps {
+                fill(number + STAGES - 1);
+            } else {
+                commit_group();
+            }
             if const { O::CHAIN == 0 } {
                 multiply_stage::<O, A_BY_K, B_BY_K>(stage(number), bases, &mut sums);
             } else {
@@ -148,11 +169,8 @@ unsafe fn multiply_ordered<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
                 }
             }
         }
-        let (row, column) = (place.row + warp_row, place.column + warp_column);
-        each_pair::<O, A_BY_K, B_BY_K>(&sums, thread % 32, |i, j, gap, pair| {
-            finish(row + i, column + j, gap, pair);
-        });
     }
+    sums
 }
 
 /// Adds the products of one stage.
@@ -214,22 +232,4 @@ fn add_chain<O: Operand>(sums: &mut Sums<O>, chain: &mut Sums<O>) {
     });
     // SAFETY: zero bits are numbers.
     *chain = unsafe { core::mem::zeroed() };
-}
-
-/// Gives `f` the lane's sums in pairs of a row: the row and the first column in the warp's part, and the distance to the second
-/// column.
-#[inline(always)]
-fn each_pair<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
-    sums: &Sums<O>,
-    lane: usize,
-    mut f: impl FnMut(usize, usize, usize, [O::Sum; 2]),
-) {
-    let (rows, columns) = (O::rows::<A_BY_K>(lane), O::columns::<B_BY_K>(lane));
-    unrolled!(2 * FRAGMENTS, |x| {
-        let ((i, j, half), below) = (fragment(x / 2), x % 2);
-        let [first, second] = columns[half];
-        let sums = sums[i][j][half];
-        let pair = [sums[2 * below], sums[2 * below + 1]];
-        f(16 * i + rows[below], 16 * j + first, second - first, pair);
-    });
 }
