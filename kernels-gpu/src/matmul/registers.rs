@@ -1,7 +1,7 @@
 //! The third step: tiles in registers.
 //!
-//! A thread computes 8 × 8 of D: for each k it loads 8 elements of A and 8 of B from shared memory, 16 bytes at a time, for 64
-//! multiplications, which is what lets ordinary cores reach their rate. A block of 256 threads computes 128 × 128.
+//! A thread computes 16 × 8 of D: for each k it loads 16 elements of A and 8 of B from shared memory, 16 bytes at a time, for 128
+//! multiplications, which is what lets ordinary cores reach their rate. A block of 256 threads computes 256 × 128.
 //!
 //! * The tiles lie in shared memory as rows of K, so that both are read along rows. Where K is contiguous in global memory, a
 //!   thread turns what it loaded: it stores four elements to four rows. The places in row k are exchanged by an exclusive or with
@@ -21,35 +21,46 @@ use cuda_std::unroll::{build, each};
 use cuda_std::vector::Vec4;
 use cuda_std::{bf16, f16};
 
-/// Rows and columns of D of a block.
-pub const SIDE: usize = 128;
+/// Rows of D of a block.
+pub const ROWS: usize = 256;
+/// Columns of D of a block.
+pub const COLUMNS: usize = 128;
 /// K of a tile.
 const DEPTH: usize = 16;
 /// Threads of a block.
 pub const THREADS: usize = 256;
-/// Rows and columns of D of a thread.
-const OWN: usize = 8;
 /// Elements that a thread loads or stores together.
 const QUAD: usize = 4;
-/// Quads of a tile that a thread loads.
-const QUADS: usize = SIDE * DEPTH / QUAD / THREADS;
-/// Elements of a tile.
-const TILE: usize = SIDE * DEPTH;
+/// Rows (or columns) that quads of 16 threads cover: a thread's quads are this far apart.
+const APART: usize = 16 * QUAD;
+/// Rows of D of a thread.
+const OWN_ROWS: usize = ROWS / APART * QUAD;
+/// Columns of D of a thread.
+const OWN_COLUMNS: usize = COLUMNS / APART * QUAD;
+/// Elements of a tile of A and one of B.
+const STAGE: usize = (ROWS + COLUMNS) * DEPTH;
+/// A thread's sums.
+type Sums = [[f32; OWN_COLUMNS]; OWN_ROWS];
+
+/// Quads that a thread loads of a tile `side` wide.
+const fn quads(side: usize) -> usize {
+    side * DEPTH / QUAD / THREADS
+}
 /// Blocks of a product's grid.
 #[must_use]
 pub const fn register_blocks(problem: &Problem) -> usize {
-    problem.tiles(SIDE, SIDE)
+    problem.tiles(ROWS, COLUMNS)
 }
 
-/// Where element (k, i) of a tile is.
+/// Where element (k, i) of a tile `side` wide is.
 #[inline(always)]
-const fn place(k: usize, i: usize) -> usize {
-    k * SIDE + (i ^ (k / QUAD % 4 * 8))
+const fn place(side: usize, k: usize, i: usize) -> usize {
+    k * side + (i ^ (k / QUAD % 4 * 8))
 }
 
 /// One of the matrices, as a thread loads its quads of the tiles along K. The matrix is a number of lines of contiguous elements:
 /// rows of A (or columns of B) along K, or rows of K.
-struct Operand<T> {
+struct Operand<T, const SIDE: usize, const QUADS: usize> {
     is_by_k: bool,
     /// The thread's first quad of the next tile. The others are a fixed number of lines apart.
     from: *const T,
@@ -64,7 +75,7 @@ struct Operand<T> {
     quads: [[f32; QUAD]; QUADS],
 }
 
-impl<T: Value> Operand<T> {
+impl<T: Value, const SIDE: usize, const QUADS: usize> Operand<T, SIDE, QUADS> {
     /// From the first element of the block's tile, the distances to the next one along K and along the other dimension, one of
     /// which is 1, and the number of elements along both.
     #[inline(always)]
@@ -82,7 +93,7 @@ impl<T: Value> Operand<T> {
             lines: lines.saturating_sub(line) as u32,
             len: len.saturating_sub(first) as u32,
             is_aligned: tile.addr().is_multiple_of(bytes) && pitch.is_multiple_of(QUAD),
-            to: if is_by_k { place(first, line) } else { place(line, first) },
+            to: if is_by_k { place(SIDE, first, line) } else { place(SIDE, line, first) },
             quads: [[0.0; QUAD]; QUADS],
         }
     }
@@ -135,7 +146,7 @@ impl<T: Value> Operand<T> {
         // SAFETY: inside the tile; distances along a row do not reach the bits that are exchanged, or change them alike.
         each::<QUADS>(|i| unsafe {
             if self.is_by_k {
-                store_column(tile.add(self.to + i * apart), self.quads[i]);
+                store_column::<SIDE>(tile.add(self.to + i * apart), self.quads[i]);
             } else {
                 let exchanged = i * apart / QUAD % 4 * 8;
                 let to = tile.add((self.to ^ exchanged) + i * apart * SIDE).cast::<Vec4<f32>>();
@@ -151,7 +162,7 @@ impl<T: Value> Operand<T> {
 /// # Safety
 /// As [`Operand::store`].
 #[inline(always)]
-unsafe fn store_column(to: *mut f32, quad: [f32; QUAD]) {
+unsafe fn store_column<const SIDE: usize>(to: *mut f32, quad: [f32; QUAD]) {
     // SAFETY: inside the tile, by the caller's promise.
     each::<QUAD>(|j| unsafe { to.add(j * SIDE).write(quad[j]) });
 }
@@ -171,15 +182,15 @@ struct Work<T> {
     batch: usize,
     row: usize,
     column: usize,
-    a: Operand<T>,
-    b: Operand<T>,
+    a: Operand<T, ROWS, { quads(ROWS) }>,
+    b: Operand<T, COLUMNS, { quads(COLUMNS) }>,
 }
 
 impl<T: Value> Work<T> {
     #[inline(always)]
     fn new(problem: &Problem, a: &[T], b: &[T]) -> Self {
         let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
-        let Place { batch, row, column } = Place::of(thread::block_idx_x(), problem, SIDE, SIDE);
+        let Place { batch, row, column } = Place::of(thread::block_idx_x(), problem, ROWS, COLUMNS);
         let (of_a, of_b) = (problem.a, problem.b);
         let first = a.as_ptr().wrapping_add(of_a.index(batch, row, 0));
         let a = Operand::new(first, [of_a.column, of_a.row], k, m - row);
@@ -190,21 +201,31 @@ impl<T: Value> Work<T> {
 }
 
 /// The first row and column of a thread's elements in the block's tile: lanes of a warp are 4 × 8 threads, the warps 4 × 2. Four rows
-/// and columns begin there, and four half of the tile further.
+/// and columns begin there, and at each multiple of [`APART`] further.
 #[inline(always)]
 fn thread_place(thread: usize) -> (usize, usize) {
     let (warp, lane) = (thread / 32, thread % 32);
     ((warp / 2 * 4 + lane / 8) * QUAD, (warp % 2 * 8 + lane % 8) * QUAD)
 }
 
-/// A thread's elements of row `k` of a tile: four from `first` on, and four half of the tile further.
+/// How far a thread's element `i` is from its first one.
+#[inline(always)]
+const fn further(i: usize) -> usize {
+    i % QUAD + i / QUAD * APART
+}
+
+/// A thread's elements of row `k` of a tile.
 ///
 /// # Safety
 /// The tile is written and no thread writes it.
 #[inline(always)]
-unsafe fn load_own(tile: *const f32, k: usize, first: usize) -> [f32; OWN] {
+unsafe fn load_own<const SIDE: usize, const OWN: usize>(
+    tile: *const f32,
+    k: usize,
+    first: usize,
+) -> [f32; OWN] {
     build(|i| {
-        let quad = place(k, first) + i / QUAD * (SIDE / 2);
+        let quad = place(SIDE, k, first) + i / QUAD * APART;
         // SAFETY: inside the tile.
         let quad = unsafe { &*tile.add(quad).cast::<Vec4<f32>>() };
         [quad.x, quad.y, quad.z, quad.w][i % QUAD]
@@ -213,10 +234,9 @@ unsafe fn load_own(tile: *const f32, k: usize, first: usize) -> [f32; OWN] {
 
 /// `sums += x yᵀ`.
 #[inline(always)]
-fn add_products(sums: &mut [[f32; OWN]; OWN], x: [f32; OWN], y: [f32; OWN]) {
-    each::<{ OWN * OWN }>(|i| {
-        let sum = &mut sums[i / OWN][i % OWN];
-        *sum = x[i / OWN].mul_add(y[i % OWN], *sum);
+fn add_products(sums: &mut Sums, x: [f32; OWN_ROWS], y: [f32; OWN_COLUMNS]) {
+    each::<OWN_ROWS>(|i| {
+        each::<OWN_COLUMNS>(|j| sums[i][j] = x[i].mul_add(y[j], sums[i][j]));
     });
 }
 
@@ -224,7 +244,7 @@ fn add_products(sums: &mut [[f32; OWN]; OWN], x: [f32; OWN], y: [f32; OWN]) {
 ///
 /// # Safety
 /// As [`naive`](fn@super::naive::naive).
-#[kernel((bf16, bf16, Plain), (f16, f16, Plain), (f32, f32, Plain), block = THREADS, min_blocks = 2)]
+#[kernel((bf16, bf16, Plain), (f16, f16, Plain), (f32, f32, Plain), block = THREADS, min_blocks = 1)]
 pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
     problem: Problem,
     a: &[T],
@@ -236,15 +256,15 @@ pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
     mut d: DisjointSlice<D>,
     epilogue: E,
 ) {
-    let memory = shared_array![f32; 4 * TILE].as_mut_ptr();
+    let memory = shared_array![f32; 2 * STAGE].as_mut_ptr();
     let tiles = |half: usize| {
-        let tile = memory.wrapping_add(half % 2 * 2 * TILE);
-        (tile, tile.wrapping_add(TILE))
+        let tile = memory.wrapping_add(half % 2 * STAGE);
+        (tile, tile.wrapping_add(ROWS * DEPTH))
     };
     let mut work = Work::new(&problem, a, b);
     let (row, column) = thread_place(thread::thread_idx_x() as usize);
     // SAFETY: zero bits are numbers. (A list of zeros would become a loop in memory.)
-    let mut sums: [[f32; OWN]; OWN] = unsafe { core::mem::zeroed() };
+    let mut sums: Sums = unsafe { core::mem::zeroed() };
     let steps = (problem.k as usize).div_ceil(DEPTH);
     // SAFETY: the caller's promise for the matrices; tiles are written and read on different sides of a barrier.
     unsafe {
@@ -263,7 +283,9 @@ pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
                 work.b.load();
             }
             each::<DEPTH>(|k| {
-                add_products(&mut sums, load_own(left, k, row), load_own(right, k, column));
+                let x = load_own::<ROWS, OWN_ROWS>(left, k, row);
+                let y = load_own::<COLUMNS, OWN_COLUMNS>(right, k, column);
+                add_products(&mut sums, x, y);
             });
         }
     }
@@ -273,12 +295,12 @@ pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
     // SAFETY: the caller's promise.
     let output = unsafe { Output::new(&problem, c_from, vectors, d.as_mut_ptr(), epilogue) };
     let (row, column) = (work.row + row, work.column + column);
-    let further = |i: usize| i % QUAD + i / QUAD * (SIDE / 2);
-    each::<{ OWN * OWN / 2 }>(|pair| {
-        let (i, j) = (pair / (OWN / 2), pair % (OWN / 2) * 2);
-        let sums = [sums[i][j], sums[i][j + 1]];
-        let columns = [column + further(j), column + further(j) + 1];
-        // SAFETY: the batch is inside; the rest is the caller's promise.
-        unsafe { output.write_pair(sums, work.batch, row + further(i), columns) };
+    each::<OWN_ROWS>(|i| {
+        each::<{ OWN_COLUMNS / 2 }>(|pair| {
+            let (j, row) = (2 * pair, row + further(i));
+            let columns = [column + further(j), column + further(j) + 1];
+            // SAFETY: the batch is inside; the rest is the caller's promise.
+            unsafe { output.write_pair([sums[i][j], sums[i][j + 1]], work.batch, row, columns) };
+        });
     });
 }

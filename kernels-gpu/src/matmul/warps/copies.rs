@@ -19,9 +19,9 @@ pub struct Tile<O: Operand, const BY_K: bool> {
     from: *const O::Element,
     /// Elements from a row to the next.
     pitch: usize,
-    /// How many rows there are from the thread's first one on, and how many bytes from its column on.
-    rows: usize,
-    bytes: usize,
+    /// How many rows there are from the thread's first one on, and how many elements of a row from its column on.
+    rows: u32,
+    len: u32,
     /// Where the first piece goes in the tile; the others follow at equal distances.
     to: usize,
     is_aligned: bool,
@@ -51,8 +51,8 @@ impl<O: Operand, const BY_K: bool> Tile<O, BY_K> {
         Self {
             from: matrix.wrapping_add(y * pitch + x),
             pitch,
-            rows: height.saturating_sub(y),
-            bytes: width.saturating_sub(x) * size_of::<O::Element>(),
+            rows: height.saturating_sub(y) as u32,
+            len: width.saturating_sub(x) as u32,
             to: O::swizzle::<BY_K>().apply(row * O::row_bytes::<BY_K>() + column * size_of::<O::Element>()),
             is_aligned,
         }
@@ -67,28 +67,51 @@ impl<O: Operand, const BY_K: bool> Tile<O, BY_K> {
     pub unsafe fn copy(&mut self, tile: *mut u8) {
         let rows_apart = THREADS * PIECE / O::row_bytes::<BY_K>();
         let count = if BY_K { super::SIDE } else { O::DEPTH } / rows_apart;
-        each_below::<8>(count, |i| {
+        let piece = |i: usize| {
             let row = i * rows_apart;
-            let bytes = if row < self.rows { self.bytes.min(PIECE) } else { 0 };
+            let len = if row < self.rows as usize { self.len.min(Self::LANES as u32) } else { 0 };
+            let bytes = len * size_of::<O::Element>() as u32;
             let from = self.from.wrapping_add(row * self.pitch);
-            let to = tile.wrapping_add(self.to + i * THREADS * PIECE).cast::<Piece>();
-            // SAFETY: `bytes` of the piece are inside the matrix, and `to` inside the tile; the caller's promise.
-            unsafe {
-                if self.is_aligned {
-                    copy_async_part(to, from.cast(), bytes as u32);
-                } else {
-                    copy_elements::<O::Element>(to, from, bytes);
+            (tile.wrapping_add(self.to + i * THREADS * PIECE).cast::<Piece>(), from, bytes)
+        };
+        // SAFETY: the bytes of a piece are inside the matrix, and it is inside the tile; the caller's promise.
+        unsafe {
+            if self.is_aligned {
+                each_below::<8>(count, |i| {
+                    let (to, from, bytes) = piece(i);
+                    copy_async_part(to, from.cast(), bytes);
+                });
+            } else {
+                for i in 0..opaque(count) {
+                    let (to, from, bytes) = piece(i);
+                    copy_elements::<O::Element>(to, from, bytes as usize);
                 }
             }
-        });
+        }
         if BY_K {
             self.from = self.from.wrapping_add(O::DEPTH);
-            self.bytes = self.bytes.saturating_sub(O::row_bytes::<true>());
+            self.len = self.len.saturating_sub(O::DEPTH as u32);
         } else {
             self.from = self.from.wrapping_add(O::DEPTH * self.pitch);
-            self.rows = self.rows.saturating_sub(O::DEPTH);
+            self.rows = self.rows.saturating_sub(O::DEPTH as u32);
         }
     }
+}
+
+/// The same number, which the compiler does not know: a loop of so many iterations is not written out.
+#[inline(always)]
+fn opaque(n: usize) -> usize {
+    #[cfg(target_os = "cuda")]
+    let n = {
+        let same: u64;
+        // SAFETY: the assembly copies a number.
+        unsafe {
+            core::arch::asm!("mov.u64 {same}, {n};", same = out(reg64) same, n = in(reg64) n as u64,
+                options(pure, nomem, nostack));
+        }
+        same as usize
+    };
+    n
 }
 
 /// A piece, element by element: for matrices that are not aligned to 16 bytes.

@@ -19,6 +19,7 @@ pub use kernels::{
 
 use copies::Tile;
 use cuda_std::copy::{commit_group, wait_groups};
+use cuda_std::matrix::converge;
 use cuda_std::shared::DynamicSharedArray;
 use cuda_std::unroll::build;
 use cuda_std::unrolled;
@@ -206,6 +207,8 @@ unsafe fn multiply_step<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
         let right: [[O::Right; 2]; ACROSS] =
             build(|j| O::right::<B_BY_K>(right_tile, right_base, j, step));
         let left: [O::Left; DOWN] = build(|i| O::left::<A_BY_K>(stage, left_base, i, step));
+        // Once for all multiplications of the step, which no branch parts.
+        converge();
         unrolled!(FRAGMENTS, |x| {
             let (i, j, half) = fragment(x);
             let sum = &mut sums[i][j][half];

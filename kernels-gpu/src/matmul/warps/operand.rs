@@ -11,7 +11,7 @@ use bytemuck::Pod;
 use cuda_std::intrinsics::byte_perm;
 use cuda_std::layout::Swizzle;
 use cuda_std::matrix::{
-    FragmentA, FragmentB, FragmentC, M16N8K8, M16N8K16, M16N8K32, load_matrices, mma_unchecked,
+    FragmentA, FragmentB, FragmentC, M16N8K8, M16N8K16, M16N8K32, load_matrices, mma_converged,
 };
 use cuda_std::{bf16, f16};
 
@@ -87,7 +87,7 @@ pub unsafe trait Operand: Sized + 'static {
     /// `sums += left · right`.
     ///
     /// # Safety
-    /// All lanes of a warp call this together.
+    /// As [`mma_converged`].
     unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [Self::Sum; 4]) -> [Self::Sum; 4];
 
     /// `sums` and the sums of a chain.
@@ -183,7 +183,7 @@ macro_rules! halves {
             unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [f32; 4]) -> [f32; 4] {
                 let sums = FragmentC::<M16N8K16, f32>::from_registers(sums);
                 // SAFETY: the caller's promise.
-                unsafe { mma_unchecked(left, right, sums) }.registers()
+                unsafe { mma_converged(left, right, sums) }.registers()
             }
         }
     )*};
@@ -321,7 +321,7 @@ unsafe impl Operand for Tf32 {
     unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [f32; 4]) -> [f32; 4] {
         let sums = FragmentC::<M16N8K8, f32>::from_registers(sums);
         // SAFETY: the caller's promise.
-        unsafe { mma_unchecked(left, right, sums) }.registers()
+        unsafe { mma_converged(left, right, sums) }.registers()
     }
 }
 
@@ -394,9 +394,9 @@ unsafe impl Operand for ThreeTf32 {
         // SAFETY: the caller's promise.
         unsafe {
             let sums = FragmentC::<M16N8K8, f32>::from_registers(sums);
-            let sums = mma_unchecked(rest_left, upper_right, sums);
-            let sums = mma_unchecked(upper_left, rest_right, sums);
-            mma_unchecked(upper_left, upper_right, sums).registers()
+            let sums = mma_converged(rest_left, upper_right, sums);
+            let sums = mma_converged(upper_left, rest_right, sums);
+            mma_converged(upper_left, upper_right, sums).registers()
         }
     }
 
@@ -463,7 +463,7 @@ macro_rules! bytes {
             unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [i32; 4]) -> [i32; 4] {
                 let sums = FragmentC::<M16N8K32, i32>::from_registers(sums);
                 // SAFETY: the caller's promise.
-                unsafe { mma_unchecked(left, right, sums) }.registers()
+                unsafe { mma_converged(left, right, sums) }.registers()
             }
 
             #[inline(always)]
@@ -590,7 +590,7 @@ unsafe fn multiply_doubles(left: [f64; 4], right: [f64; 2], sums: [f64; 4]) -> [
     let a = FragmentA::<M16N8K8, f64>::from_registers(left);
     let b = FragmentB::<M16N8K8, f64>::from_registers(right);
     // SAFETY: the caller's promise.
-    unsafe { mma_unchecked(a, b, FragmentC::<M16N8K8, f64>::from_registers(sums)) }.registers()
+    unsafe { mma_converged(a, b, FragmentC::<M16N8K8, f64>::from_registers(sums)) }.registers()
 }
 
 /// Four instructions of 8 × 8 × 4.
@@ -605,7 +605,7 @@ unsafe fn multiply_doubles(left: [f64; 4], right: [f64; 2], sums: [f64; 4]) -> [
         let a = FragmentA::<M8N8K4, f64>::from_registers([a]);
         let b = FragmentB::<M8N8K4, f64>::from_registers([b]);
         // SAFETY: the caller's promise.
-        unsafe { mma_unchecked(a, b, FragmentC::<M8N8K4, f64>::from_registers(c)) }.registers()
+        unsafe { mma_converged(a, b, FragmentC::<M8N8K4, f64>::from_registers(c)) }.registers()
     };
     let [above, below] = [0, 1].map(|half| {
         let first = quarter(left[half], right[0], [sums[2 * half], sums[2 * half + 1]]);
