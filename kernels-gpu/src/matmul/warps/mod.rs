@@ -21,7 +21,7 @@ use copies::Tile;
 use cuda_std::copy::{commit_group, wait_groups};
 use cuda_std::matrix::converge;
 use cuda_std::shared::DynamicSharedArray;
-use cuda_std::unroll::build;
+use cuda_std::unroll::{build, each};
 use cuda_std::unrolled;
 use operand::Operand;
 
@@ -206,13 +206,14 @@ unsafe fn multiply_step<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
     unsafe {
         let right: [[O::Right; 2]; ACROSS] =
             build(|j| O::right::<B_BY_K>(right_tile, right_base, j, step));
-        let left: [O::Left; DOWN] = build(|i| O::left::<A_BY_K>(stage, left_base, i, step));
         // Once for all multiplications of the step, which no branch parts.
         converge();
-        unrolled!(FRAGMENTS, |x| {
-            let (i, j, half) = fragment(x);
-            let sum = &mut sums[i][j][half];
-            *sum = O::multiply(left[i], right[j][half], *sum);
+        each::<DOWN>(|i| {
+            let left = O::left::<A_BY_K>(stage, left_base, i, step);
+            each::<{ 2 * ACROSS }>(|j| {
+                let sum = &mut sums[i][j / 2][j % 2];
+                *sum = O::multiply(left, right[j / 2][j % 2], *sum);
+            });
         });
     }
 }
