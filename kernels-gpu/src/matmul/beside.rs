@@ -53,14 +53,10 @@ impl<'a, D: Value, E: Epilogue> Beside<'a, D, E> {
         unsafe { (*self.c_at(batch, row, column)).widen() }
     }
 
-    /// Where the element of C at `(batch, row, column)` is.
-    ///
-    /// # Safety
-    /// C is read, and the element exists.
+    /// Where the element of C at `(batch, row, column)` is, if it exists.
     #[inline(always)]
-    pub unsafe fn c_at(&self, batch: usize, row: usize, column: usize) -> *const D {
-        // SAFETY: the caller's promise, and that of `new`.
-        unsafe { self.c.add(self.problem.c.index(batch, row, column)) }
+    pub fn c_at(&self, batch: usize, row: usize, column: usize) -> *const D {
+        self.c.wrapping_add(self.problem.c.index(batch, row, column))
     }
 
     /// The elements of the vector that belongs to the kernel's rows, or 0 if there is none.

@@ -350,8 +350,8 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
         }
     }
 
-    /// Calls `f` with the place in a box, the row and the column in D, and the elements inside of D, of each 16 bytes of the box
-    /// that this thread moves.
+    /// Calls `f` with the place in a box, the row and the column in D, and the number of elements inside of D, of each 16 bytes of
+    /// the box that this thread moves.
     #[inline(always)]
     fn for_each_vector(&self, index: usize, mut f: impl FnMut(*mut D, usize, usize, usize)) {
         let per_row = SPAN / 16;
@@ -361,13 +361,12 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
             let place = self.staged(index).wrapping_add(Self::offset(row, column)).cast();
             let (row, column) = (self.row + row, first + column);
             let (m, n) = (self.problem.m as usize, self.problem.n as usize);
-            if row < m && column < n {
-                f(place, row, column, (n - column).min(Self::VECTOR));
-            }
+            let elements = if row < m { n.saturating_sub(column).min(Self::VECTOR) } else { 0 };
+            f(place, row, column, elements);
         }
     }
 
-    /// Copies a box of C.
+    /// Copies a box of C, with zeros outside of it.
     ///
     /// # Safety
     /// All threads of the consumer together; nothing else uses the box.
@@ -378,11 +377,13 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
             // SAFETY: so many elements exist from there on, in C and in the box.
             unsafe {
                 let from = self.beside.c_at(self.output, row, column);
-                if elements == Self::VECTOR && from.addr() % 16 == 0 {
+                let columns = self.problem.c.column as usize;
+                if elements == Self::VECTOR && columns == 1 && from.addr() % 16 == 0 {
                     copy_16(place, from);
                 } else {
-                    for k in 0..elements {
-                        place.add(k).write(*from.add(k));
+                    for k in 0..Self::VECTOR {
+                        let value = if k < elements { *from.add(k * columns) } else { D::narrow(0.0) };
+                        place.add(k).write(value);
                     }
                 }
             }
