@@ -16,16 +16,16 @@ pub const NAIVE_BLOCK: usize = 256;
 /// # Safety
 /// The matrices and vectors are as large as `problem` says, and D's elements are not those of another matrix.
 #[kernel((bf16, bf16, Plain), (f16, f16, Plain), (f32, f32, Plain), block = NAIVE_BLOCK)]
-pub unsafe fn naive<T: Value, D: Value, E: Epilogue>(
+pub unsafe fn naive<T: Value, Out: Value, E: Epilogue>(
     index: ThreadIndex,
     problem: Problem,
     a: &[T],
     b: &[T],
-    c: &[D],
-    c_from: *const D,
-    per_row: &[D],
-    per_column: &[D],
-    mut d: DisjointSlice<D>,
+    c: &[Out],
+    c_from: *const Out,
+    per_row: &[Out],
+    per_column: &[Out],
+    mut d: DisjointSlice<Out>,
     epilogue: E,
 ) {
     let (m, n) = (problem.m as usize, problem.n as usize);

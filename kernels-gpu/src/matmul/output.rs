@@ -77,7 +77,8 @@ impl<'a, D: Value, E: Epilogue> Output<'a, D, E> {
                 self.beside.apply(sum, c, (of_row, of_column), place)
             };
             let has_second = second < n;
-            let values = [value(sums[0], first), value(sums[1], if has_second { second } else { first })];
+            let values =
+                [value(sums[0], first), value(sums[1], if has_second { second } else { first })];
             if is_pair && has_second {
                 self.d.add(at(first)).cast::<D::Pair>().write(D::pair(values));
             } else {

@@ -27,11 +27,7 @@ impl Place {
         let (group, within) = (tile / (GROUP * across), tile % (GROUP * across));
         let height = (down - group * GROUP).min(GROUP);
         let (row, column) = (group * GROUP + within % height, within / height);
-        Self {
-            batch: batch as usize,
-            row: row as usize * rows,
-            column: column as usize * columns,
-        }
+        Self { batch: batch as usize, row: row as usize * rows, column: column as usize * columns }
     }
 }
 

@@ -245,15 +245,15 @@ fn add_products(sums: &mut Sums, x: [f32; OWN_ROWS], y: [f32; OWN_COLUMNS]) {
 /// # Safety
 /// As [`naive`](fn@super::naive::naive).
 #[kernel((bf16, bf16, Plain), (f16, f16, Plain), (f32, f32, Plain), block = THREADS, min_blocks = 1)]
-pub unsafe fn registers<T: Value, D: Value, E: Epilogue>(
+pub unsafe fn registers<T: Value, Out: Value, E: Epilogue>(
     problem: Problem,
     a: &[T],
     b: &[T],
-    c: &[D],
-    c_from: *const D,
-    per_row: &[D],
-    per_column: &[D],
-    mut d: DisjointSlice<D>,
+    c: &[Out],
+    c_from: *const Out,
+    per_row: &[Out],
+    per_column: &[Out],
+    mut d: DisjointSlice<Out>,
     epilogue: E,
 ) {
     let memory = shared_array![f32; 2 * STAGE].as_mut_ptr();

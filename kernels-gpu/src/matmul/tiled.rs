@@ -26,18 +26,18 @@ pub const fn tiled_blocks(problem: &Problem) -> usize {
 /// # Safety
 /// As [`naive`](fn@super::naive::naive).
 #[kernel((bf16, bf16, Plain), (f16, f16, Plain), (f32, f32, Plain))]
-pub unsafe fn tiled<T: Value, D: Value, E: Epilogue>(
+pub unsafe fn tiled<T: Value, Out: Value, E: Epilogue>(
     mut block: Block<TILE, TILE>,
     left: Shared<Square>,
     right: Shared<Square>,
     problem: Problem,
     a: &[T],
     b: &[T],
-    c: &[D],
-    c_from: *const D,
-    per_row: &[D],
-    per_column: &[D],
-    mut d: DisjointSlice<D>,
+    c: &[Out],
+    c_from: *const Out,
+    per_row: &[Out],
+    per_column: &[Out],
+    mut d: DisjointSlice<Out>,
     epilogue: E,
 ) {
     let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);

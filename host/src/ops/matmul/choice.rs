@@ -113,7 +113,14 @@ impl Choice {
         let [m, n, k] = sizes;
         let steps = k.div_ceil(DEPTH) as u32;
         if steps == 0 || m == 0 || n == 0 || batches == 0 {
-            return Self { tile: Tile::Square, splits: 0, group: 1, blocks: 0, passes: 0, cycles: FINISH_CYCLES };
+            return Self {
+                tile: Tile::Square,
+                splits: 0,
+                group: 1,
+                blocks: 0,
+                passes: 0,
+                cycles: FINISH_CYCLES,
+            };
         }
         let most = (steps / MIN_STEPS).clamp(1, MAX_SPLITS);
         Tile::ALL
@@ -124,7 +131,13 @@ impl Choice {
             .expect("there are tiles")
     }
 
-    fn of(machine: &Machine, [m, n, k]: [usize; 3], batches: usize, tile: Tile, splits: u32) -> Self {
+    fn of(
+        machine: &Machine,
+        [m, n, k]: [usize; 3],
+        batches: usize,
+        tile: Tile,
+        splits: u32,
+    ) -> Self {
         let (rows, columns) = (m.div_ceil(ROWS_OF_TILE), n.div_ceil(tile.columns()));
         let passes = rows * columns * batches * splits as usize;
         let multiprocessors = machine.multiprocessors as usize;
@@ -224,7 +237,10 @@ mod tests {
 
     #[test]
     fn groups_are_about_square() {
-        assert_eq!((group(132, Tile::Wide), group(132, Tile::Square), group(1, Tile::Square)), (16, 11, 1));
+        assert_eq!(
+            (group(132, Tile::Wide), group(132, Tile::Square), group(1, Tile::Square)),
+            (16, 11, 1)
+        );
     }
 
     #[test]

@@ -32,6 +32,7 @@
 mod choice;
 mod matrix;
 mod operands;
+mod steps;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead};
@@ -40,6 +41,10 @@ use kernels_gpu::matmul::{Epilogue, Plain, Problem, Strides};
 
 pub use choice::{Choice, Tile};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
+pub use steps::{
+    double_into, integer_into, naive_into, registers_into, tf32_into, three_tf32_into, tiled_into,
+    warps_into,
+};
 
 use self::choice::Machine;
 use self::operands::{Prepared, schedule};
@@ -135,7 +140,8 @@ where
     let batches = x.batches.max(y.batches);
     let len = x.rows.checked_mul(y.columns).and_then(|len| len.checked_mul(batches));
     let mut out = unwritten(on, len.unwrap_or(usize::MAX))?;
-    let d = MatrixMut::row_major(&mut out, x.rows, y.columns)?.batched(batches, x.rows * y.columns)?;
+    let d =
+        MatrixMut::row_major(&mut out, x.rows, y.columns)?.batched(batches, x.rows * y.columns)?;
     let mut scratch = Scratch::new(on)?;
     matmul_into(on, a, b, d, Options::new(), &mut scratch)?;
     Ok(out)
@@ -174,7 +180,9 @@ where
 pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> usize {
     let machine = Machine::of(on.as_stream().inner().context().info());
     // A product of a column-major D is that of the transposes.
-    let of = |m, n| size_of_parts(&[Choice::new(&machine, [m, n, k], batches).partial_bytes(m, n, batches)]);
+    let of = |m, n| {
+        size_of_parts(&[Choice::new(&machine, [m, n, k], batches).partial_bytes(m, n, batches)])
+    };
     of(m, n).max(of(n, m))
 }
 
@@ -210,11 +218,28 @@ impl Prepared {
         let address = d.raw().address;
         if choice.splits == 1 {
             machine.check()?;
-            let (maps, schedule) = schedule(stream, &choice, &problem, &left, &right, address, size_of::<D>())?;
-            let arguments = Arguments { form: choice.tile.form(), blocks: choice.blocks, maps, schedule, problem };
+            let (maps, schedule) =
+                schedule(stream, &choice, &problem, &left, &right, address, size_of::<D>())?;
+            let arguments = Arguments {
+                form: choice.tile.form(),
+                blocks: choice.blocks,
+                maps,
+                schedule,
+                problem,
+            };
             // SAFETY: the shapes were checked, the maps and the schedule are of them.
             return unsafe {
-                options.epilogue.launch(stream, &arguments, &a.memory, &b.memory, &c, c_from, &per_row, &per_column, &mut d.memory)
+                options.epilogue.launch(
+                    stream,
+                    &arguments,
+                    &a.memory,
+                    &b.memory,
+                    &c,
+                    c_from,
+                    &per_row,
+                    &per_column,
+                    &mut d.memory,
+                )
             };
         }
         let (_, [partials]) = scratch.parts(stream, [choice.partial_bytes(m, n, batches)])?;
@@ -223,23 +248,52 @@ impl Prepared {
         let strides = Strides { row: leading, column: 1, batch: m as u64 * leading };
         if choice.splits > 1 {
             machine.check()?;
-            let problem = Problem { d: strides, alpha: 1.0, beta: 0.0, splits: choice.splits, ..problem };
+            let problem =
+                Problem { d: strides, alpha: 1.0, beta: 0.0, splits: choice.splits, ..problem };
             let address = partials.as_device_ptr().address();
-            let (maps, schedule) = schedule(stream, &choice, &problem, &left, &right, address, size_of::<f32>())?;
-            let arguments = Arguments { form: choice.tile.form(), blocks: choice.blocks, maps, schedule, problem };
+            let (maps, schedule) =
+                schedule(stream, &choice, &problem, &left, &right, address, size_of::<f32>())?;
+            let arguments = Arguments {
+                form: choice.tile.form(),
+                blocks: choice.blocks,
+                maps,
+                schedule,
+                problem,
+            };
             let (none, nowhere) = (As::<f32>::none(), DevicePtr::from_raw(address));
             // SAFETY: as above; D is a matrix for each part of the sums.
             unsafe {
-                Plain.launch(stream, &arguments, &a.memory, &b.memory, &none, nowhere, &none, &none, &mut partials)?;
+                Plain.launch(
+                    stream,
+                    &arguments,
+                    &a.memory,
+                    &b.memory,
+                    &none,
+                    nowhere,
+                    &none,
+                    &none,
+                    &mut partials,
+                )?;
             }
         }
         let problem = Problem { a: strides, splits: choice.splits, ..problem };
-        let blocks = block_count(m.saturating_mul(batches)).min(machine.multiprocessors * FINISH_BLOCKS);
+        let blocks =
+            block_count(m.saturating_mul(batches)).min(machine.multiprocessors * FINISH_BLOCKS);
         let arguments = Arguments { form: form::FINISH, blocks, problem, ..Arguments::default() };
         let (sums, none) = (As::<T>::new(&partials), As::<T>::none());
         // SAFETY: the partial sums were written by the launch before, or there are none; the rest as above.
         unsafe {
-            options.epilogue.launch(stream, &arguments, &sums, &none, &c, c_from, &per_row, &per_column, &mut d.memory)
+            options.epilogue.launch(
+                stream,
+                &arguments,
+                &sums,
+                &none,
+                &c,
+                c_from,
+                &per_row,
+                &per_column,
+                &mut d.memory,
+            )
         }
     }
 }

@@ -46,14 +46,14 @@ impl<O: Operand, const BY_K: bool> Tile<O, BY_K> {
         let (top, left) = if BY_K { (first, 0) } else { (0, first) };
         let (height, width) = if BY_K { (extent, k) } else { (k, extent) };
         let (y, x) = (top + row, left + column);
-        let is_aligned =
-            matrix.addr().is_multiple_of(PIECE) && pitch.is_multiple_of(Self::LANES);
+        let is_aligned = matrix.addr().is_multiple_of(PIECE) && pitch.is_multiple_of(Self::LANES);
         Self {
             from: matrix.wrapping_add(y * pitch + x),
             pitch,
             rows: height.saturating_sub(y) as u32,
             len: width.saturating_sub(x) as u32,
-            to: O::swizzle::<BY_K>().apply(row * O::row_bytes::<BY_K>() + column * size_of::<O::Element>()),
+            to: O::swizzle::<BY_K>()
+                .apply(row * O::row_bytes::<BY_K>() + column * size_of::<O::Element>()),
             is_aligned,
         }
     }

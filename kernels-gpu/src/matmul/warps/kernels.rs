@@ -51,15 +51,15 @@ macro_rules! kernels {
             $($instance),*,
             block = THREADS, min_blocks = $min_blocks, dynamic_shared = shared_bytes::<$operand>()
         )]
-        pub unsafe fn $name<$($t: Operand<Element = $t, Sum = f32>,)? D: Value, E: Epilogue>(
+        pub unsafe fn $name<$($t: Operand<Element = $t, Sum = f32>,)? Out: Value, E: Epilogue>(
             problem: Problem,
             a: &[$element],
             b: &[$element],
-            c: &[D],
-            c_from: *const D,
-            per_row: &[D],
-            per_column: &[D],
-            mut d: DisjointSlice<D>,
+            c: &[Out],
+            c_from: *const Out,
+            per_row: &[Out],
+            per_column: &[Out],
+            mut d: DisjointSlice<Out>,
             epilogue: E,
         ) {
             // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
@@ -68,7 +68,7 @@ macro_rules! kernels {
             let (a, b, d) = (a.as_ptr(), b.as_ptr(), d.as_mut_ptr());
             // SAFETY: the caller's promise.
             unsafe {
-                with_epilogue::<$operand, D, E>(
+                with_epilogue::<$operand, Out, E>(
                     &problem, a, b, c_from, per_row, per_column, d, epilogue,
                 );
             }
@@ -99,10 +99,13 @@ pub unsafe fn warps_double(
     a: &[f64],
     b: &[f64],
     c: &[f64],
+    c_from: *const f64,
     mut d: DisjointSlice<f64>,
 ) {
     let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
-    let (c, d) = (c.as_ptr(), d.as_mut_ptr());
+    // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+    let _ = c;
+    let (c, d) = (c_from, d.as_mut_ptr());
     let one = |sum: f64, row: usize, column: usize| {
         if row < problem.m as usize && column < problem.n as usize {
             let index = |strides: crate::matmul::Strides| strides.index(place.batch, row, column);
@@ -154,22 +157,25 @@ impl Integer for i8 {
     (i8, i32), (u8, i32), (i8, i8),
     block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<T>()
 )]
-pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, D: Integer>(
+pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, Out: Integer>(
     problem: Problem,
     a: &[T],
     b: &[T],
-    c: &[D],
-    mut d: DisjointSlice<D>,
+    c: &[Out],
+    c_from: *const Out,
+    mut d: DisjointSlice<Out>,
 ) {
     let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
-    let (c, d) = (c.as_ptr(), d.as_mut_ptr());
+    // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+    let _ = c;
+    let (c, d) = (c_from, d.as_mut_ptr());
     let one = |sum: i32, row: usize, column: usize| {
         if row < problem.m as usize && column < problem.n as usize {
             let index = |strides: crate::matmul::Strides| strides.index(place.batch, row, column);
             // SAFETY: inside; the caller's promise.
             unsafe {
                 let c = || c.add(index(problem.c)).read();
-                d.add(index(problem.d)).write(D::store(sum, problem.alpha, problem.beta, c));
+                d.add(index(problem.d)).write(Out::store(sum, problem.alpha, problem.beta, c));
             }
         }
     };

@@ -14,7 +14,7 @@ mod kernels;
 pub mod operand;
 
 pub use kernels::{
-    Integer, warps, warps_double, warps_integer, warps_three_tf32, warps_tf32, with_epilogue,
+    Integer, warps, warps_double, warps_integer, warps_tf32, warps_three_tf32, with_epilogue,
 };
 
 use copies::Tile;
@@ -70,9 +70,6 @@ fn warp_place(thread: usize) -> (usize, usize) {
     (warp % DOWN * WARP_ROWS, warp / DOWN * WARP_COLUMNS)
 }
 
-/// The order of both matrices: whether K is contiguous in A, and in B.
-type Orders = (bool, bool);
-
 /// Multiplies, in either order of A and B, and gives `finish` the thread's sums in pairs of a row: the row, both columns, and the
 /// sums. Rows and columns may be past those of D.
 ///
@@ -88,10 +85,10 @@ pub unsafe fn multiply<O: Operand>(
     b: *const O::Element,
     mut finish: impl FnMut(usize, [usize; 2], [O::Sum; 2]),
 ) {
-    let orders @ (a_by_k, b_by_k) = (problem.a.column == 1, problem.b.row == 1);
+    let (a_by_k, b_by_k) = (problem.a.column == 1, problem.b.row == 1);
     // SAFETY: the caller's promise; each branch is taken by the whole grid.
     let sums = unsafe {
-        match orders {
+        match (a_by_k, b_by_k) {
             (true, true) => sums::<O, true, true>(problem, place, a, b),
             (true, false) => sums::<O, true, false>(problem, place, a, b),
             (false, true) => sums::<O, false, true>(problem, place, a, b),

@@ -6,6 +6,8 @@
 //! a number of whole rows. The exclusive or is an addition, because the bits of a distance are 0 in the base before it is
 //! swizzled, and the bits that decide the swizzle are those of the row, which a distance across does not change.
 
+#![allow(unexpected_cfgs)]
+
 use super::{SIDE, WARP_COLUMNS, WARP_ROWS};
 use bytemuck::Pod;
 use cuda_std::intrinsics::byte_perm;
@@ -88,7 +90,11 @@ pub unsafe trait Operand: Sized + 'static {
     ///
     /// # Safety
     /// As [`mma_converged`].
-    unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [Self::Sum; 4]) -> [Self::Sum; 4];
+    unsafe fn multiply(
+        left: Self::Left,
+        right: Self::Right,
+        sums: [Self::Sum; 4],
+    ) -> [Self::Sum; 4];
 
     /// `sums` and the sums of a chain.
     #[inline(always)]
@@ -114,7 +120,8 @@ pub unsafe trait Operand: Sized + 'static {
 /// are those of its number's bit `down`; the other bit is the half of 32 bytes along K.
 #[inline(always)]
 fn rows_base<O: Operand>(lane: usize, first: usize, down: usize) -> usize {
-    let (down, along) = if down == 0 { (lane / 8 % 2, lane / 16) } else { (lane / 16, lane / 8 % 2) };
+    let (down, along) =
+        if down == 0 { (lane / 8 % 2, lane / 16) } else { (lane / 16, lane / 8 % 2) };
     O::ROWS.apply((first + 8 * down + lane % 8) * O::row_bytes::<true>() + 16 * along)
 }
 
@@ -144,7 +151,11 @@ macro_rules! by_rows {
 
         #[inline(always)]
         fn right_base<const BY_K: bool>(lane: usize, column: usize) -> usize {
-            if BY_K { rows_base::<Self>(lane, column, 1) } else { Self::columns_base(lane, column, 1) }
+            if BY_K {
+                rows_base::<Self>(lane, column, 1)
+            } else {
+                Self::columns_base(lane, column, 1)
+            }
         }
     };
 }
@@ -194,7 +205,8 @@ trait Halves: Operand {
     /// As `rows_base`; bit `down` of a matrix's number is the half of 16 along the row, and the other one that of K.
     #[inline(always)]
     fn columns_base(lane: usize, first: usize, down: usize) -> usize {
-        let (k, along) = if down == 0 { (lane / 16, lane / 8 % 2) } else { (lane / 8 % 2, lane / 16) };
+        let (k, along) =
+            if down == 0 { (lane / 16, lane / 8 % 2) } else { (lane / 8 % 2, lane / 16) };
         let row = (8 * k + lane % 8) * Self::row_bytes::<false>();
         Self::COLUMNS.apply(row + 2 * (first + 8 * along))
     }
