@@ -64,8 +64,7 @@ impl<T: Element> Both<T> {
         let vectors = if layout.order == Order::RowMajor { layout.rows } else { layout.columns };
         let batch_stride = leading * vectors + 2 * usize::from(gap > 0);
         let layout = MatrixLayout { leading, batch_stride, ..layout };
-        let host: Vec<T> =
-            (0..batch_stride * layout.batches).map(|_| T::of(value())).collect();
+        let host: Vec<T> = (0..batch_stride * layout.batches).map(|_| T::of(value())).collect();
         Self { layout, device: upload(&host), host }
     }
 
@@ -226,7 +225,9 @@ fn double(
 fn products_of_f64() {
     let mut rng = rng();
     for case in cases() {
-        check::<f64, f64>(case, integers(&mut rng), double, |product, found| found == product.value);
+        check::<f64, f64>(case, integers(&mut rng), double, |product, found| {
+            found == product.value
+        });
         let value = || rng.random_range(-1.0f64..1.0);
         check::<f64, f64>(case, value, double, |product, found| {
             (found - product.value).abs() <= Rounding::DOUBLE.bound(case.sizes[2], product)
@@ -277,7 +278,8 @@ fn nan_and_infinity_go_through() {
     let ops: [Op; 5] = [naive_into, tiled_into, registers_into, tf32_into, three_tf32_into];
     for op in ops {
         let mut d = upload(&[f32::NAN; 40 * 17]);
-        let [a, b] = [Matrix::row_major(&a, 40, 24), Matrix::row_major(&b, 24, 17)].map(Result::unwrap);
+        let [a, b] =
+            [Matrix::row_major(&a, 40, 24), Matrix::row_major(&b, 24, 17)].map(Result::unwrap);
         op(gpu(), a, b, MatrixMut::row_major(&mut d, 40, 17).unwrap(), Options::new()).unwrap();
         let found = d.to_vec().unwrap();
         assert!(found[17..2 * 17].iter().all(|x| x.is_nan()));

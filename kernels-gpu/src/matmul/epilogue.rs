@@ -5,6 +5,7 @@
 //! row of D, and one with an element for each column. [`OPERANDS`](Epilogue::OPERANDS) says which; the others are
 //! never loaded.
 
+use bytemuck::NoUninit;
 use cuda_std::intrinsics::{fast_expf, fast_fdividef};
 
 /// What an epilogue sees of one element of D. All values are f32, whatever the matrices hold.
@@ -88,7 +89,8 @@ pub trait Epilogue: Copy + 'static {
 }
 
 /// The value as it is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, NoUninit)]
+#[repr(C)]
 pub struct Plain;
 
 impl Epilogue for Plain {
