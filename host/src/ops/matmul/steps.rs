@@ -132,7 +132,7 @@ steps! {
     tf32_into: warps_tf32 [] f32, |problem| grid(blocks(problem))?;
 
     /// f32 as three products of TF32, on tensor cores: an accuracy class of its own, in which each product is off by at most 2^-20 of itself, and
-    /// sums are those of f32. Magnitudes from 2^128 (1 - 2^-12) on count as infinite. Asynchronous.
+    /// sums are those of f32. Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN. Asynchronous.
     three_tf32_into: warps_three_tf32 [] f32, |problem| grid(blocks(problem))?;
 }
 

@@ -345,18 +345,17 @@ unsafe impl Operand for Tf32 {
 /// chains, rounding to nearest. (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing
 /// the FP32 theoretical peak performance", 2022.)
 ///
-/// Magnitudes from 2^128 (1 - 2^-12) on count as infinite.
+/// Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN: their smaller part is none.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreeTf32;
 
-/// The upper part and the rest of one register. The rest of an infinity is 0, that of NaN is NaN.
+/// The upper part and the rest of one register. The rest of an infinity and of NaN is NaN.
 #[inline(always)]
 fn split(bits: u32) -> [u32; 2] {
     const HALF: u32 = 0x1000;
     const UPPER: u32 = !(2 * HALF - 1);
     let upper = f32::from_bits(bits.wrapping_add(HALF) & UPPER);
     let rest = f32::from_bits(bits) - upper;
-    let rest = if upper.abs() == f32::INFINITY { 0.0 } else { rest };
     // The tensor cores cut the lower 13 bits off.
     [upper.to_bits(), rest.to_bits().wrapping_add(HALF)]
 }
