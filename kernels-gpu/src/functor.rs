@@ -160,6 +160,7 @@ pub trait SelectKernel<T: Pod>: Predicate<T> {
 /// | `NAME: zip(FUNCTOR, A, B) -> U;` | a [`Functor<(A, B), Output = U>`](crate::functor::Functor) |
 /// | `NAME: reduce(OPERATOR, T) -> U;` | an [`Operator<Input = T, Output = U>`](crate::reduce::Operator) |
 /// | `NAME: select(PREDICATE, T);` | a [`Predicate<T>`](crate::functor::Predicate) |
+/// | `NAME: matmul(EPILOGUE, T) -> U;` | an [`Epilogue`](crate::matmul::Epilogue) of products of `T`, stored as `U` |
 ///
 /// The functor's fields travel with the launch, so its type derives [`bytemuck::Pod`] (or `NoUninit`). The crate depends on
 /// `cuda_std` and on `kernels_gpu` with `default-features = false`, which leaves the entries of the shipped kernels out. See
@@ -193,6 +194,11 @@ macro_rules! instances {
                 $name::launch(on, grid, self, x, out)
             }
         }
+
+        $crate::instances! { $($rest)* }
+    };
+    ($(#[$doc:meta])* $name:ident: matmul($e:ty, $t:ty) -> $d:ty; $($rest:tt)*) => {
+        $crate::matmul_kernels! { $(#[$doc])* $name, $e, $t, $d }
 
         $crate::instances! { $($rest)* }
     };

@@ -27,6 +27,7 @@ pub mod elementwise;
 pub mod functor;
 pub mod histogram;
 pub mod image;
+pub mod matmul;
 pub mod merge;
 pub mod particles;
 pub mod peers;

@@ -33,7 +33,7 @@
 //! | counters and flags that any thread changes | [`atomic`]; for a value in a cache line of its own [`cache_line`], aligned to 256 bytes or more [`aligned`] |
 //! | barriers of the whole grid, or of a cluster of blocks | [`grid`], [`cluster`] |
 //! | copies that go on beside the arithmetic | [`copy`], [`mbarrier`] |
-//! | tensor cores | [`matrix`] |
+//! | tensor cores | [`matrix`]; tiles and swizzles as functions of coordinates in [`layout`] |
 //! | mathematics | methods of [`GpuFloat`] and [`FloatExt`]; C's names in [`math`], CUDA's in [`intrinsics`] |
 //! | `f16`, `bf16`, FP8 and pairs of them | [`number`]; vectors and matrices of graphics in [`glam`] |
 //! | random numbers | [`random`] |
@@ -77,11 +77,13 @@ pub mod dependent;
 pub mod disjoint;
 pub mod float;
 pub mod grid;
+pub mod grid_constant;
 pub mod index;
 pub mod intrinsics;
 pub mod io;
 #[cfg(not(target_os = "cuda"))]
 pub mod launch;
+pub mod layout;
 pub mod math;
 pub mod matrix;
 pub mod mbarrier;

@@ -29,6 +29,7 @@ use proc_macro::TokenStream;
 /// | `DisjointPitched<T>` | `&mut impl DeviceWritePitched<T>` |
 /// | `DisjointVolume<T>` | `&mut impl DeviceWriteVolume<T>` |
 /// | `*const T`, `*mut T` (only in an `unsafe fn`) | `DevicePtr<T>` |
+/// | `GridConstant<T>` (the first, in an `unsafe fn`) | a `T`, which the kernel reads where the launch put it |
 /// | any other type | the value itself; it must be `bytemuck::NoUninit` |
 ///
 /// The types are recognised by the last segment of their path. An alias of `DisjointSlice` with another name is not

@@ -8,6 +8,7 @@ pub mod equalize;
 pub mod grayscale;
 pub mod histogram;
 pub mod map;
+pub mod matmul;
 pub mod merge;
 pub mod norm;
 pub mod particles;

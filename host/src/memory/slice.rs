@@ -139,6 +139,12 @@ pub struct DeviceSliceMut<'a, T: Pod> {
     values: PhantomData<&'a mut [T]>,
 }
 
+impl<'a, T: Pod> From<&'a mut DeviceBuffer<T>> for DeviceSliceMut<'a, T> {
+    fn from(buffer: &'a mut DeviceBuffer<T>) -> Self {
+        buffer.as_mut_slice()
+    }
+}
+
 impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Safety
     /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which no

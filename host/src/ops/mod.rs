@@ -13,6 +13,7 @@ pub mod fill;
 pub mod grayscale;
 pub mod histogram;
 pub mod map;
+pub mod matmul;
 pub mod merge;
 pub mod norm;
 mod number;
@@ -44,6 +45,7 @@ pub use fill::fill;
 pub use grayscale::grayscale;
 pub use histogram::histogram;
 pub use map::{map, zip};
+pub use matmul::{matmul, matmul_into};
 pub use merge::{
     merge, merge_into, merge_pairs_into, set_difference, set_intersection,
     set_symmetric_difference, set_union,

@@ -3,7 +3,7 @@
 //! Each word is a hash of its place, so that a host can tell any of them without a copy of all.
 
 use crate::prelude::*;
-use cuda_std::gpu_only;
+use cuda_std::{bf16, gpu_only};
 
 /// Numbers in a memory of 32-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,14 @@ pub enum Noise {
     F16,
     /// `bf16`, likewise.
     Bf16,
+    /// `f32`, each of them [`normal`].
+    NormalF32,
+    /// `f64`, likewise.
+    NormalF64,
+    /// `f16`, likewise, rounded to the nearest.
+    NormalF16,
+    /// `bf16`, likewise.
+    NormalBf16,
 }
 
 /// The integer hash with low bias that Chris Wellons found by search (2018).
@@ -50,9 +58,32 @@ pub const fn word(kind: u32, seed: u32, place: u64) -> u32 {
         (double >> (32 * (place & 1))) as u32
     } else if kind == Noise::F16 as u32 {
         bits(seed, place) & (SIGNS | 0x03ff_03ff) | 0x3400_3400
-    } else {
+    } else if kind == Noise::Bf16 as u32 {
         bits(seed, place) & (SIGNS | 0x007f_007f) | 0x3e80_3e80
+    } else if kind == Noise::NormalF32 as u32 {
+        normal(seed, place).to_bits()
+    } else if kind == Noise::NormalF64 as u32 {
+        ((normal(seed, place / 2) as f64).to_bits() >> (32 * (place & 1))) as u32
+    } else {
+        let (low, high) = (normal(seed, 2 * place), normal(seed, 2 * place + 1));
+        if kind == Noise::NormalF16 as u32 {
+            let [low, high] = [f16::from_f32_const(low), f16::from_f32_const(high)];
+            low.to_bits() as u32 | (high.to_bits() as u32) << 16
+        } else {
+            let [low, high] = [bf16::from_f32_const(low), bf16::from_f32_const(high)];
+            low.to_bits() as u32 | (high.to_bits() as u32) << 16
+        }
     }
+}
+
+/// Nearly normal, with mean 0 and variance 1: the sum of four even numbers of 16 bits. Number `index` under `seed`.
+#[must_use]
+pub const fn normal(seed: u32, index: u64) -> f32 {
+    /// `√3 / 2^16`: the reciprocal of the deviation.
+    const SCALE: f32 = 2.6429e-5;
+    let (a, b) = (bits(seed, index), bits(!seed, index));
+    let sum = (a & 0xffff) + (a >> 16) + (b & 0xffff) + (b >> 16);
+    (sum as i32 - 131_070) as f32 * SCALE
 }
 
 /// Fills `out: [words]` with the numbers of a [`Noise`]. Any grid.

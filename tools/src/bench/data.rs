@@ -34,6 +34,22 @@ random! {
     f32: F32; f64: F64; f16: F16; bf16: Bf16;
 }
 
+/// Element types with normal values: see [`noise::normal`].
+pub trait Normal: Random {
+    /// What its memory is filled with.
+    const NORMAL: Noise;
+}
+
+macro_rules! normal {
+    ($($ty:ident: $noise:ident;)*) => {$(
+        impl Normal for $ty {
+            const NORMAL: Noise = Noise::$noise;
+        }
+    )*};
+}
+
+normal! { f32: NormalF32; f64: NormalF64; f16: NormalF16; bf16: NormalBf16; }
+
 /// Enough blocks to fill any device.
 fn grid(n: usize) -> Linear {
     Linear::new(n.div_ceil(BLOCK as usize).min(MAX_BLOCKS) as u32, BLOCK)
@@ -44,14 +60,26 @@ fn grid(n: usize) -> Linear {
 /// # Errors
 /// What the driver answers, out of memory for one.
 pub fn random<T: Random>(gpu: &Gpu, n: usize, seed: u32) -> GpuResult<DeviceBuffer<T>> {
+    filled(gpu, n, seed, T::NOISE)
+}
+
+/// `n` normal elements.
+///
+/// # Errors
+/// What the driver answers, out of memory for one.
+pub fn normal<T: Normal>(gpu: &Gpu, n: usize, seed: u32) -> GpuResult<DeviceBuffer<T>> {
+    filled(gpu, n, seed, T::NORMAL)
+}
+
+fn filled<T: Pod>(gpu: &Gpu, n: usize, seed: u32, noise: Noise) -> GpuResult<DeviceBuffer<T>> {
     let per_word = 4 / size_of::<T>().min(4);
     let mut buffer = DeviceBuffer::zeroed(gpu, n)?;
     let (mut whole, mut rest) = buffer.as_mut_slice().split_at_mut(n - n % per_word);
     if n >= per_word {
         let words = &mut whole.cast_mut::<u32>()?;
-        noise::noise::launch(gpu, grid(n / per_word), T::NOISE as u32, seed, words)?;
+        noise::noise::launch(gpu, grid(n / per_word), noise as u32, seed, words)?;
     }
-    let tail: Vec<T> = (n - n % per_word..n).map(|i| value(seed, i)).collect();
+    let tail: Vec<T> = (n - n % per_word..n).map(|i| element(noise, seed, i)).collect();
     rest.copy_from_host(&tail)?;
     Ok(buffer)
 }
@@ -59,8 +87,18 @@ pub fn random<T: Random>(gpu: &Gpu, n: usize, seed: u32) -> GpuResult<DeviceBuff
 /// Element `index` of what [`random`] makes of `seed`.
 #[must_use]
 pub fn value<T: Random>(seed: u32, index: usize) -> T {
+    element(T::NOISE, seed, index)
+}
+
+/// Element `index` of what [`normal`] makes of `seed`.
+#[must_use]
+pub fn normal_value<T: Normal>(seed: u32, index: usize) -> T {
+    element(T::NORMAL, seed, index)
+}
+
+fn element<T: Pod>(noise: Noise, seed: u32, index: usize) -> T {
     let offset = (index * size_of::<T>()) as u64;
-    let words = [offset / 4, offset / 4 + 1].map(|place| word(T::NOISE as u32, seed, place));
+    let words = [offset / 4, offset / 4 + 1].map(|place| word(noise as u32, seed, place));
     let mut element = T::zeroed();
     let from = (offset % 4) as usize;
     let bytes = &bytemuck::bytes_of(&words)[from..from + size_of::<T>()];
@@ -127,6 +165,26 @@ mod tests {
         host_knows::<f64>();
         host_knows::<f16>();
         host_knows::<bf16>();
+    }
+
+    #[track_caller]
+    fn is_normal<T: Normal + PartialEq + std::fmt::Debug + Into<f64>>() {
+        let gpu = Gpu::new().unwrap();
+        let made = normal::<T>(&gpu, 10_001, 7).unwrap().to_vec().unwrap();
+        assert!(made.iter().enumerate().all(|(i, &made)| made == normal_value(7, i)));
+        let made: Vec<f64> = made.into_iter().map(Into::into).collect();
+        let mean = |power: i32| made.iter().map(|x| x.powi(power)).sum::<f64>() / 10_001.0;
+        assert!(mean(1).abs() < 0.04 && (mean(2) - 1.0).abs() < 0.05, "{} {}", mean(1), mean(2));
+        // Of a uniform distribution it is 1.8, of the normal one 3.
+        assert!((2.4..3.0).contains(&mean(4)), "{}", mean(4));
+    }
+
+    #[test]
+    fn normal_numbers_are_known_too() {
+        is_normal::<f32>();
+        is_normal::<f64>();
+        is_normal::<f16>();
+        is_normal::<bf16>();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::panic::{handler_traps, polls, table};
 use super::parts::with_parts;
 use super::{
     address_spaces, atomics, collectives, dynamic_alignment, ftz, inlined_at, isa_version,
-    launch_bounds, source_files, weak_functions,
+    launch_bounds, param_alignment, source_files, weak_functions,
 };
 
 /// A finished PTX module.
@@ -39,7 +39,7 @@ pub(crate) fn finish(raw: &str, options: Options<'_>) -> Result<Finished, PtxErr
     let atomics::Mended { text, unknown: unknown_orders } =
         atomics::apply(&inlined_at::drop(raw), options.base)?;
     let text = address_spaces::apply(&text, &functions::scan(&text))?;
-    let text = weak_functions::drop_unused(&dynamic_alignment::raise(text));
+    let text = weak_functions::drop_unused(&param_alignment::raise(dynamic_alignment::raise(text)));
     let functions = functions::scan(&text);
     collectives::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();

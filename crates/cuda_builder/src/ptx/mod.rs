@@ -6,6 +6,7 @@
 //! | [`atomics`] | writes the order of atomic read-modify-writes, which LLVM drops |
 //! | [`address_spaces`] | moves statics into shared and constant memory |
 //! | [`dynamic_alignment`] | raises the alignment of dynamic shared memory to what kernels ask for |
+//! | [`param_alignment`] | raises the alignment of parameters whose memory is used |
 //! | [`weak_functions`] | removes helper functions that nothing calls |
 //! | [`collectives`] | refuses a collective operation that the compiler duplicated |
 //! | [`launch_bounds`] | writes `.maxntid` and its like into the headers of kernels |
@@ -34,6 +35,7 @@ mod isa_version;
 mod launch_bounds;
 mod line_edits;
 mod panic;
+mod param_alignment;
 mod parts;
 mod source_files;
 mod weak_functions;

@@ -1,5 +1,6 @@
 //! Tiles of a tensor in shared memory, and the swizzles that spread their bytes over the banks.
 
+use crate::layout;
 use core::marker::PhantomData;
 
 /// A tile of a tensor in shared memory: nested arrays of elements, `Tile<[[f32; 32]; 64]>` for 64
@@ -55,8 +56,7 @@ impl<A: Extents, S: Swizzle> Tile<A, S> {
             linear = linear * A::EXTENTS[RANK - 1 - dim] as usize + at[dim];
             dim += 1;
         }
-        let bytes = linear * size_of::<A::Element>();
-        bytes ^ ((bytes >> 7 & S::MASK) << 4)
+        S::PATTERN.apply(linear * size_of::<A::Element>())
     }
 
     /// The element at `at`, outermost index first. Panics past the end.
@@ -170,9 +170,9 @@ pub trait Swizzle: Copy + core::fmt::Debug + 'static + sealed::Sealed {
     #[doc(hidden)]
     type Align: Copy + core::fmt::Debug + 'static;
 
-    /// The bits of a piece's number that are exchanged.
-    #[doc(hidden)]
-    const MASK: usize = if Self::SPAN == 0 { 0 } else { Self::SPAN / 16 - 1 };
+    /// Where the byte at an offset of the tile goes.
+    const PATTERN: layout::Swizzle =
+        layout::Swizzle::new(if Self::SPAN == 0 { 0 } else { Self::SPAN.ilog2() - 4 }, 4, 3);
 }
 
 mod sealed {

@@ -195,6 +195,15 @@ where
         });
     }
 
+    /// The sums at `index`, which is even, and the next one: neighbours of a row, where [`position`](Self::position) says.
+    /// In a kernel `index` is a constant, as in [`unrolled!`](crate::unrolled), or the sums go through local memory. Panics past
+    /// the end.
+    #[inline(always)]
+    pub fn pair(&self, index: usize) -> [V; 2] {
+        let registers = self.registers.as_ref();
+        [registers[index], registers[index | 1]]
+    }
+
     /// Starts to add the product of 64 rows of `a`, from row `first` on, with all `N` rows of `b`,
     /// transposed: `sum[i][j] += Σ a[first + i][k] b[j][k]`, over the span of both tiles, as one group.
     /// If not `accumulate`, the sums are replaced.

@@ -238,6 +238,7 @@ impl<R: Role, S: Holds<R, T>, T: Element> Fragment<R, S, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Layout;
 
     /// Every place of a matrix of `rows` × `columns` belongs to exactly one lane and element.
     fn covers<R: Role, S: Holds<R, T>, T: Element>(rows: usize, columns: usize) {
@@ -286,5 +287,32 @@ mod tests {
             });
             assert_eq!(count, FragmentA::<M16N8K16, u8>::ELEMENTS);
         }
+    }
+
+    /// Every element of a fragment is where a layout over (lane, index) says, in a matrix of `rows` rows by columns.
+    fn lies<R: Role, S: Holds<R, T>, T: Element>(rows: usize, layout: Layout) {
+        for lane in 0..32 {
+            for index in 0..Fragment::<R, S, T>::ELEMENTS {
+                let (row, column) = Fragment::<R, S, T>::position(lane, index);
+                assert_eq!(
+                    row + rows * column,
+                    layout.offset(lane + 32 * index),
+                    "lane {lane}, {index}"
+                );
+            }
+        }
+    }
+
+    /// As CuTe describes the same instructions: its thread-value layouts.
+    #[test]
+    fn elements_lie_where_layouts_of_lanes_and_values_say() {
+        lies::<A, M16N8K16, f16>(16, Layout::new([4, 8, 2, 2, 2], [32, 1, 16, 8, 128]));
+        lies::<B, M16N8K16, f16>(16, Layout::new([4, 8, 2, 2], [2, 16, 1, 8]));
+        lies::<C, M16N8K16, f32>(16, Layout::new([4, 8, 2, 2], [32, 1, 16, 8]));
+        lies::<A, M16N8K8, Tf32>(16, Layout::new([4, 8, 2, 2], [16, 1, 8, 64]));
+        lies::<B, M16N8K8, Tf32>(8, Layout::new([4, 8, 2], [1, 8, 4]));
+        lies::<A, M16N8K32, i8>(16, Layout::new([4, 8, 4, 2, 2], [64, 1, 16, 8, 256]));
+        lies::<A, M8N8K4, f64>(8, Layout::new([4, 8], [8, 1]));
+        lies::<C, M8N8K4, f64>(8, Layout::new([4, 8, 2], [16, 1, 8]));
     }
 }

@@ -83,12 +83,30 @@ pub unsafe fn mma_unchecked<S: Multiply<T, U, V>, T: Element, U: Element, V: Ele
     b: FragmentB<S, U>,
     c: FragmentC<S, V>,
 ) -> FragmentC<S, V> {
-    let mut sum = c.registers();
     // SAFETY: the caller's promise.
     unsafe {
         super::converge();
-        S::multiply(a.registers(), b.registers(), &mut sum);
+        mma_converged(a, b, c)
     }
+}
+
+/// [`mma`] without the token and without the warp barrier: for several multiplications after one
+/// [`converge`](super::converge), between which the assembler then may move loads.
+///
+/// # Safety
+/// - The block has whole warps, and every lane of the warp calls this together.
+/// - There is no branch between the last [`converge`](super::converge) and this, so that the compiler
+///   neither copies the instruction nor moves it into a branch.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn mma_converged<S: Multiply<T, U, V>, T: Element, U: Element, V: Element>(
+    a: FragmentA<S, T>,
+    b: FragmentB<S, U>,
+    c: FragmentC<S, V>,
+) -> FragmentC<S, V> {
+    let mut sum = c.registers();
+    // SAFETY: the caller's promise.
+    unsafe { S::multiply(a.registers(), b.registers(), &mut sum) };
     FragmentC::from_registers(sum)
 }
 

@@ -19,6 +19,8 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports, unused_macros))]
 
+use cuda_std_macros::gpu_only;
+
 mod accumulator;
 mod element;
 mod fragment;
@@ -35,7 +37,7 @@ pub use fragment::{
     A, B, C, Fragment, FragmentA, FragmentB, FragmentC, Holds, M8N8K4, M8N8K16, M16N8K4, M16N8K8,
     M16N8K16, M16N8K32, Role, Shape,
 };
-pub use instructions::{Multiply, mma, mma_unchecked};
+pub use instructions::{Multiply, mma, mma_converged, mma_unchecked};
 pub use move_matrix::*;
 pub use warpgroup::*;
 
@@ -46,13 +48,14 @@ unsafe extern "C" {
 }
 
 /// Reconverges the warp, and keeps the next instruction where it is: a convergent operation in the
-/// same block of code may be neither copied nor moved, and with it the block.
+/// same block of code may be neither copied nor moved, and with it the block. The assembler moves no access to
+/// memory across it.
 ///
 /// # Safety
 /// Every lane of the warp calls this together.
-#[cfg(target_os = "cuda")]
+#[gpu_only]
 #[inline(always)]
-unsafe fn converge() {
+pub unsafe fn converge() {
     // SAFETY: the caller's promise.
     unsafe { bar_warp_sync(!0) }
 }

@@ -11,6 +11,8 @@ unsafe extern "C" {
     fn setmaxnreg_inc(registers: u32);
     #[link_name = "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32"]
     fn setmaxnreg_dec(registers: u32);
+    #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.count"]
+    fn barrier_sync_count(barrier: u32, threads: u32);
 }
 
 /// The number of this thread's warpgroup in its block.
@@ -25,6 +27,19 @@ pub fn warpgroup_id() -> usize {
 #[inline(always)]
 pub fn thread_in_warpgroup() -> usize {
     crate::thread::index_in_block() as usize % WARPGROUP
+}
+
+/// Waits until every thread of this warpgroup is here, and makes their writes visible to one another. It is barrier
+/// `1 + warpgroup_id()` of the block's 16; barrier 0 is that of [`sync_threads`](crate::thread::sync_threads).
+///
+/// # Safety
+/// - All threads of the warpgroup call this together, and it has 128.
+/// - The block has at most 15 warpgroups, and uses that barrier for nothing else.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn sync_warpgroup() {
+    // SAFETY: the caller's promise. The call is an LLVM convergent operation.
+    unsafe { barrier_sync_count(1 + warpgroup_id() as u32, WARPGROUP as u32) }
 }
 
 /// Whether a number of registers is one that a thread can have: 24 to 256, a multiple of 8.

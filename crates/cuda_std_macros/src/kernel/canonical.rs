@@ -33,6 +33,10 @@ pub fn ty(param: &Param) -> TokenStream {
             let arguments = arguments(written).map(with_lifetime);
             quote_spanned!(span=> ::cuda_std::#module::#name #arguments)
         }
+        ParamKind::GridConstant(_) => {
+            let arguments = arguments(written).map(with_lifetime);
+            quote_spanned!(span=> ::cuda_std::grid_constant::GridConstant #arguments)
+        }
         ParamKind::Slice(element) => quote!(&[#element]),
         ParamKind::Reference(element) => quote!(&#element),
         ParamKind::Pointer { .. } | ParamKind::Value => quote!(#written),
@@ -82,6 +86,7 @@ fn argument(param: &Param) -> TokenStream {
         ParamKind::Index(_)
         | ParamKind::Block(_)
         | ParamKind::Shared { .. }
+        | ParamKind::GridConstant(_)
         | ParamKind::View { .. } => {
             quote_spanned!(written.span()=> ::cuda_std::signature::Is::<#written>::same(#name))
         }

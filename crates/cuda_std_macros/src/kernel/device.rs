@@ -158,6 +158,19 @@ fn rebuild(kernel: &Ident, param: &Param) -> TokenStream {
     match &param.kind {
         ParamKind::Index(_) | ParamKind::Block(_) => quote!(<#ty>::from_hardware()),
         ParamKind::Shared { dynamic } => shared::handle(kernel, param, dynamic.is_some()),
+        ParamKind::GridConstant(_) => {
+            // Nothing but assembly can name a parameter's own memory. `check_grid_constant` sees to it that it is the first.
+            let text = format!(
+                "mov.b64 {{0}}, {kernel}_param_0; // ferrowarp.param_align {kernel}_param_0 64\n\
+                 cvta.param.u64 {{0}}, {{0}};"
+            );
+            quote! {{
+                let _ = #name;
+                let address;
+                ::core::arch::asm!(#text, out(reg64) address, options(pure, nomem, nostack));
+                <#ty>::from_raw_parts(address)
+            }}
+        }
         ParamKind::Slice(_) => {
             let len = part("len");
             quote!(::core::slice::from_raw_parts(#ptr.as_ptr(), #len))

@@ -229,6 +229,7 @@ fn input(param: &Param) -> Option<TokenStream> {
     let name = &param.name;
     let ty = match &param.kind {
         ParamKind::Index(_) | ParamKind::Block(_) | ParamKind::Shared { .. } => return None,
+        ParamKind::GridConstant(t) => quote!(#t),
         ParamKind::Slice(t) => quote!(&impl ::cuda_std::launch::DeviceRead<#t>),
         ParamKind::Reference(t) => quote!(&impl ::cuda_std::launch::DeviceReadOne<#t>),
         ParamKind::View { view, element } => {
@@ -255,6 +256,7 @@ fn push(
     let name = &param.name;
     Some(match &param.kind {
         ParamKind::Index(_) | ParamKind::Block(_) | ParamKind::Shared { .. } => return None,
+        ParamKind::GridConstant(t) => quote!(#args.push_copy::<#t>(#name);),
         ParamKind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
         ParamKind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
         ParamKind::View { view, element }

@@ -25,6 +25,8 @@ pub enum ParamKind {
     Shared {
         dynamic: Option<Type>,
     },
+    /// A value that stays in the memory of the launch's parameters.
+    GridConstant(Type),
     Slice(Type),
     Reference(Type),
     /// A pointer and lengths that the entry makes a view from.
@@ -216,6 +218,11 @@ impl Param {
             ParamKind::Pointer { element, mutable: true } => {
                 vec![self.whole(quote!(*mut #element), "Pointer")]
             }
+            ParamKind::GridConstant(t) => {
+                let constant = quote!(::cuda_std::grid_constant);
+                let ty = quote!(#constant::Carrier<{ #constant::units::<#t>() }>);
+                vec![self.whole(ty, "Value")]
+            }
             ParamKind::Value => {
                 let ty = &self.ty;
                 vec![self.whole(quote!(#ty), "Value")]
@@ -227,6 +234,7 @@ impl Param {
     pub fn form(&self) -> Option<(&'static str, &Type)> {
         match &self.kind {
             ParamKind::Index(_) | ParamKind::Block(_) | ParamKind::Shared { .. } => None,
+            ParamKind::GridConstant(element) => Some(("GridConstant", element)),
             ParamKind::Slice(element) => Some(("slice", element)),
             ParamKind::Reference(element) => Some(("reference", element)),
             ParamKind::View { view, element } => Some((view.name, element)),
@@ -357,6 +365,7 @@ fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<ParamKind> {
     match last.ident.to_string().as_str() {
         "Block" => return shared::block(ty, last),
         "Shared" => return shared::array(ty, last),
+        "GridConstant" => return constant(ty, last),
         _ => {}
     }
     let Some(view) = VIEWS.iter().find(|view| last.ident == view.name) else {
@@ -365,6 +374,12 @@ fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<ParamKind> {
     element_of(last).map(|element| ParamKind::View { view, element }).ok_or_else(|| {
         let message = format!("name the element type, as in `{}<f32>`", last.ident);
         Error::new_spanned(ty, message)
+    })
+}
+
+fn constant(ty: &Type, last: &PathSegment) -> Result<ParamKind> {
+    element_of(last).map(ParamKind::GridConstant).ok_or_else(|| {
+        Error::new_spanned(ty, "name the type of the value, as in `GridConstant<[MapWords; 2]>`")
     })
 }
 

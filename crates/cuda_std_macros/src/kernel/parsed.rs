@@ -3,7 +3,7 @@
 use super::contract::Contract;
 use super::errors::Errors;
 use super::instances::{self, Instance};
-use super::param::Param;
+use super::param::{Param, ParamKind};
 use super::{canonical, shared};
 use crate::statics;
 use proc_macro2::TokenStream;
@@ -33,6 +33,7 @@ impl Kernel {
             inputs.filter_map(|input| errors.take(Param::parse(input, is_unsafe))).collect();
         check_one_index(&params, &mut errors);
         shared::check(&params, &mut errors);
+        check_grid_constant(&params, is_unsafe, &mut errors);
         contract.complete(&params, &mut errors);
         check_block_dims(&params, &contract, &mut errors);
         errors.into_result()?;
@@ -93,6 +94,26 @@ fn check_one_index(params: &[Param], errors: &mut Errors) {
             &extra.ty,
             "a kernel has at most one thread index: a second one would name the same thread\n\
              help: remove this parameter; a `ThreadIndex` can be copied",
+        ));
+    }
+}
+
+/// Its address is found by the number of the parameter, which a value without a size before it would change.
+fn check_grid_constant(params: &[Param], is_unsafe: bool, errors: &mut Errors) {
+    let mut passed = params.iter().filter(|param| !param.ptx().is_empty()).skip(1);
+    let is_constant = |param: &Param| matches!(param.kind, ParamKind::GridConstant(_));
+    if let Some(late) = passed.find(|param| is_constant(param)) {
+        errors.add(Error::new_spanned(
+            &late.ty,
+            "a `GridConstant` is the first parameter that the launch passes\n\
+             help: move it to the front; several values are one struct or array",
+        ));
+    }
+    if let (Some(param), false) = (params.iter().find(|param| is_constant(param)), is_unsafe) {
+        errors.add(Error::new_spanned(
+            &param.ty,
+            "a `GridConstant` needs an unsafe kernel: what its bits mean is not checked\n\
+             help: write `#[kernel] pub unsafe fn`",
         ));
     }
 }

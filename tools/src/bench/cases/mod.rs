@@ -3,6 +3,7 @@
 mod copy;
 mod histogram;
 mod map;
+mod matmul;
 mod memory;
 mod out_of_core;
 mod particles;
@@ -27,6 +28,7 @@ pub fn all(scale: &Scale) -> Vec<Case> {
         copy::cases,
         histogram::cases,
         map::cases,
+        matmul::cases,
         memory::cases,
         out_of_core::cases,
         particles::cases,

@@ -49,6 +49,7 @@ sources! {
     copy: Cuda "cu", Python "py";
     histogram: Cuda "cu", Python "py";
     map: Cuda "cu", Python "py";
+    matmul: Cuda "cu", Python "py";
     random: Cuda "cu", Python "py";
     reduce: Cuda "cu", Python "py";
     rows: Python "py";

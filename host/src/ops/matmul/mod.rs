@@ -1,0 +1,304 @@
+//! Matrix products: `D = epilogue(alpha · A·B + beta · C)`, of one matrix or of a batch.
+//!
+//! Elements of A and B are [`bf16`](cuda_std::bf16) or [`f16`](cuda_std::f16), added in `f32`; D is of the same type or `f32`. Matrices are
+//! [views](Matrix) of device memory in either order, with any leading dimension.
+//!
+//! ```
+//! use cuda_std::bf16;
+//! use ferrowarp::ops::matmul::{Matrix, matmul};
+//! use ferrowarp::{DeviceBuffer, Gpu};
+//!
+//! let gpu = Gpu::new()?;
+//! // Two rows of eight times the transpose of two rows of eight.
+//! let x = DeviceBuffer::from_slice(&gpu, &[bf16::ONE; 16])?;
+//! let a = Matrix::row_major(&x, 2, 8)?;
+//! let d = matmul(&gpu, a, a.transposed())?;
+//! assert_eq!(d.to_vec()?, [bf16::from_f32(8.0); 4]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+//!
+//! # Results
+//! - An element is rounded to D's type once, after the epilogue. The sum before it is off by at most `k · 2^-22 · Σ |a·b|` (tensor
+//!   cores do not round each addition to nearest), and not a number of one fixed order that another device has too.
+//! - The same call on the same device gives the same bits again and again; no atomic addition is used.
+//! - NaN and infinity go through, also where `alpha` is 0. With `beta = 0`, C is not read for `beta · C`.
+//! - With `k = 0` the product is 0: D is `epilogue(beta · C)`.
+//!
+//! # Which kernel runs
+//! [`explain`] says it, and why. On Hopper (`sm_90a`) tiles of 128 × 256 or 128 × 128 by TMA and `wgmma`; where D has too few tiles for
+//! the device, K is split, and the partial sums are added in a fixed order. The copy engine moves rows (or columns) that begin at multiples of 16
+//! bytes: of A and B each leading dimension and address must be such.
+
+mod choice;
+mod matrix;
+mod operands;
+mod steps;
+
+use bytemuck::Pod;
+use cuda_std::launch::{DevicePtr, DeviceRead};
+use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
+use kernels_gpu::matmul::{Epilogue, Plain, Problem, Strides};
+
+pub use choice::{Choice, Tile};
+pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
+pub use steps::{
+    double_into, integer_into, naive_into, registers_into, tf32_into, three_tf32_into, tiled_into,
+    warps_into,
+};
+
+use self::choice::Machine;
+use self::operands::{Prepared, schedule};
+use super::block_count;
+use super::scan::unwritten;
+use super::scratch::{Scratch, size_of_parts};
+use super::views::As;
+use crate::error::{GpuError, GpuResult};
+use crate::memory::{DeviceBuffer, DeviceSlice};
+use crate::stream::{AsStream, Stream};
+
+/// What errors name.
+const OPERATION: &str = "multiplying matrices";
+
+/// What a product does beside multiplying: `alpha`, `beta`, C and an epilogue with what it reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a, D: Pod, E = Plain> {
+    alpha: f32,
+    beta: f32,
+    c: Option<Matrix<'a, D>>,
+    per_row: Option<DeviceSlice<'a, D>>,
+    per_column: Option<DeviceSlice<'a, D>>,
+    epilogue: E,
+}
+
+impl<D: Pod> Options<'_, D> {
+    /// `D = A·B`.
+    #[must_use]
+    pub fn new() -> Self {
+        let (c, per_row, per_column) = (None, None, None);
+        Self { alpha: 1.0, beta: 0.0, c, per_row, per_column, epilogue: Plain }
+    }
+}
+
+impl<D: Pod> Default for Options<'_, D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a, D: Pod, E> Options<'a, D, E> {
+    /// The factor of the product.
+    #[must_use]
+    pub fn alpha(self, alpha: f32) -> Self {
+        Self { alpha, ..self }
+    }
+
+    /// The factor of C. Without [`c`](Self::c), C is what D holds before.
+    #[must_use]
+    pub fn beta(self, beta: f32) -> Self {
+        Self { beta, ..self }
+    }
+
+    /// C, of D's sizes, in either order: for `beta`, and for epilogues that read it.
+    #[must_use]
+    pub fn c(self, c: Matrix<'a, D>) -> Self {
+        Self { c: Some(c), ..self }
+    }
+
+    /// A vector with an element for each row of D, for epilogues that read it.
+    #[must_use]
+    pub fn per_row(self, vector: impl Into<DeviceSlice<'a, D>>) -> Self {
+        Self { per_row: Some(vector.into()), ..self }
+    }
+
+    /// A vector with an element for each column of D, for epilogues that read it.
+    #[must_use]
+    pub fn per_column(self, vector: impl Into<DeviceSlice<'a, D>>) -> Self {
+        Self { per_column: Some(vector.into()), ..self }
+    }
+
+    /// What becomes of each sum: one of [`kernels_gpu::matmul`], or one of your own kernel crate.
+    #[must_use]
+    pub fn epilogue<F: Epilogue>(self, epilogue: F) -> Options<'a, D, F> {
+        let Self { alpha, beta, c, per_row, per_column, .. } = self;
+        Options { alpha, beta, c, per_row, per_column, epilogue }
+    }
+}
+
+/// `A·B` as a new row-major matrix without gaps: `[batches, m, n]`. Asynchronous.
+///
+/// # Errors
+/// As [`matmul_into`]; out of memory.
+pub fn matmul<T: Pod>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+) -> GpuResult<DeviceBuffer<T>>
+where
+    Plain: MatmulKernel<T, T> + MatmulKernel<T, f32>,
+{
+    let (x, y) = (a.layout(), b.layout());
+    let batches = x.batches.max(y.batches);
+    let len = x.rows.checked_mul(y.columns).and_then(|len| len.checked_mul(batches));
+    let mut out = unwritten(on, len.unwrap_or(usize::MAX))?;
+    let d =
+        MatrixMut::row_major(&mut out, x.rows, y.columns)?.batched(batches, x.rows * y.columns)?;
+    let mut scratch = Scratch::new(on)?;
+    matmul_into(on, a, b, d, Options::new(), &mut scratch)?;
+    Ok(out)
+}
+
+/// `D = epilogue(alpha · A·B + beta · C)`. A is `m × k`, B `k × n`, C and D `m × n`, each a batch of as many matrices, or, of A, B and
+/// C, one for all. Asynchronous; allocates only where `scratch` is too small: see [`scratch_bytes`].
+///
+/// # Errors
+/// [`InvalidArgument`](GpuError::InvalidArgument) if shapes do not fit (the message has both), for a size of 2^31 or more, if D overlaps A, B or
+/// itself, and for operands that no kernel of this device takes; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
+/// another length than D's rows or columns or is missing; errors of the driver.
+pub fn matmul_into<T: Pod, D: Pod, E>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: MatrixMut<'_, D>,
+    options: Options<'_, D, E>,
+    scratch: &mut Scratch,
+) -> GpuResult<()>
+where
+    E: MatmulKernel<T, D>,
+    Plain: MatmulKernel<T, f32>,
+{
+    let prepared = Prepared::new::<T, D, E>(&a, &b, &d, &options)?;
+    if prepared.problem.m == 0 || prepared.problem.n == 0 || prepared.problem.batches == 0 {
+        return Ok(());
+    }
+    let stream = on.as_stream();
+    let machine = Machine::of(stream.inner().context().info());
+    prepared.run(stream, &machine, a, b, d, options, scratch)
+}
+
+/// The scratch of [`matmul_into`] for these sizes, in bytes: partial sums where K is split.
+#[must_use]
+pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> usize {
+    let machine = Machine::of(on.as_stream().inner().context().info());
+    // A product of a column-major D is that of the transposes.
+    let of = |m, n| {
+        size_of_parts(&[Choice::new(&machine, [m, n, k], batches).partial_bytes(m, n, batches)])
+    };
+    of(m, n).max(of(n, m))
+}
+
+/// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order, and why: `Display` prints it.
+#[must_use]
+pub fn explain(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> Choice {
+    Choice::new(&Machine::of(on.as_stream().inner().context().info()), [m, n, k], batches)
+}
+
+impl Prepared {
+    fn run<T: Pod, D: Pod, E>(
+        self,
+        stream: &Stream,
+        machine: &Machine,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+        mut d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, f32>,
+    {
+        let Self { problem, a: left, b: right, is_exchanged } = self;
+        let (a, b) = if is_exchanged { (b, a) } else { (a, b) };
+        let (m, n, batches) = (problem.m as usize, problem.n as usize, problem.batches as usize);
+        let choice = Choice::new(machine, [m, n, problem.k as usize], batches);
+        let c = As::<D>::optional(options.c.as_ref().map(|c| &c.memory));
+        let c_from = DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address);
+        let per_row = As::<D>::optional(options.per_row.as_ref());
+        let per_column = As::<D>::optional(options.per_column.as_ref());
+        let address = d.raw().address;
+        if choice.splits == 1 {
+            machine.check()?;
+            let (maps, schedule) =
+                schedule(stream, &choice, &problem, &left, &right, address, size_of::<D>())?;
+            let arguments = Arguments {
+                form: choice.tile.form(),
+                blocks: choice.blocks,
+                maps,
+                schedule,
+                problem,
+            };
+            // SAFETY: the shapes were checked, the maps and the schedule are of them.
+            return unsafe {
+                options.epilogue.launch(
+                    stream,
+                    &arguments,
+                    &a.memory,
+                    &b.memory,
+                    &c,
+                    c_from,
+                    &per_row,
+                    &per_column,
+                    &mut d.memory,
+                )
+            };
+        }
+        let (_, [partials]) = scratch.parts(stream, [choice.partial_bytes(m, n, batches)])?;
+        let mut partials = partials.into_cast::<f32>()?;
+        let leading = n.next_multiple_of(PARTIAL_ALIGN) as u64;
+        let strides = Strides { row: leading, column: 1, batch: m as u64 * leading };
+        if choice.splits > 1 {
+            machine.check()?;
+            let problem =
+                Problem { d: strides, alpha: 1.0, beta: 0.0, splits: choice.splits, ..problem };
+            let address = partials.as_device_ptr().address();
+            let (maps, schedule) =
+                schedule(stream, &choice, &problem, &left, &right, address, size_of::<f32>())?;
+            let arguments = Arguments {
+                form: choice.tile.form(),
+                blocks: choice.blocks,
+                maps,
+                schedule,
+                problem,
+            };
+            let (none, nowhere) = (As::<f32>::none(), DevicePtr::from_raw(address));
+            // SAFETY: as above; D is a matrix for each part of the sums.
+            unsafe {
+                Plain.launch(
+                    stream,
+                    &arguments,
+                    &a.memory,
+                    &b.memory,
+                    &none,
+                    nowhere,
+                    &none,
+                    &none,
+                    &mut partials,
+                )?;
+            }
+        }
+        let problem = Problem { a: strides, splits: choice.splits, ..problem };
+        let blocks =
+            block_count(m.saturating_mul(batches)).min(machine.multiprocessors * FINISH_BLOCKS);
+        let arguments = Arguments { form: form::FINISH, blocks, problem, ..Arguments::default() };
+        let (sums, none) = (As::<T>::new(&partials), As::<T>::none());
+        // SAFETY: the partial sums were written by the launch before, or there are none; the rest as above.
+        unsafe {
+            options.epilogue.launch(
+                stream,
+                &arguments,
+                &sums,
+                &none,
+                &c,
+                c_from,
+                &per_row,
+                &per_column,
+                &mut d.memory,
+            )
+        }
+    }
+}
+
+/// Rows of partial sums begin at multiples of this many, 16 bytes: the copy engine stores them.
+const PARTIAL_ALIGN: usize = 4;
+/// Blocks that add partial sums, for each multiprocessor.
+const FINISH_BLOCKS: u32 = 8;

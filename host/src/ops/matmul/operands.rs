@@ -1,0 +1,393 @@
+//! From views to what kernels take: shapes checked once, and tensor maps.
+
+use bytemuck::Pod;
+use cuda_driver::sys;
+use cuda_std::copy::{Swizzle, Swizzle128, TensorType};
+use cuda_std::grid_constant::MapWords;
+use cuda_std::launch::RawSlice;
+use kernels_gpu::matmul::hopper::{DEPTH, ROWS_OF_TILE, Schedule, stored_columns};
+use kernels_gpu::matmul::{Epilogue, Problem, Strides};
+
+use super::choice::Choice;
+use super::{Matrix, MatrixLayout, MatrixMut, OPERATION, Options};
+use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::ops::same_len;
+use crate::stream::Stream;
+
+/// Sizes are below this: kernels count in 32 bits, of which one is a sign for the copy engine.
+const SIZE_LIMIT: usize = 1 << 31;
+/// What the copy engine asks of addresses and of strides, in bytes.
+const UNIT_BYTES: u64 = 16;
+/// Strides of the copy engine are below this, in bytes.
+const STRIDE_LIMIT_BYTES: u64 = 1 << 40;
+/// Rows of a box of D: those of a consumer.
+const STORED_ROWS: u32 = 64;
+
+fn wrong(reason: String) -> GpuError {
+    GpuError::InvalidArgument { operation: OPERATION, reason }
+}
+
+/// An operand as the kernel sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub address: u64,
+    pub strides: Strides,
+    /// What errors call it.
+    name: &'static str,
+    bytes: usize,
+    type_code: TensorType,
+}
+
+/// A product whose shapes fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prepared {
+    pub problem: Problem,
+    pub a: Operand,
+    pub b: Operand,
+    /// Whether the kernel's A is Bᵀ, and its B is Aᵀ, because D is column-major.
+    pub is_exchanged: bool,
+}
+
+impl Prepared {
+    /// Checks everything that does not depend on the device.
+    pub fn new<T: Pod, D: Pod, E: Epilogue>(
+        a: &Matrix<'_, T>,
+        b: &Matrix<'_, T>,
+        d: &MatrixMut<'_, D>,
+        options: &Options<'_, D, E>,
+    ) -> GpuResult<Self> {
+        let (x, y, z) = (a.layout(), b.layout(), d.layout());
+        check_shapes(&x, &y, &z)?;
+        let reads_c = options.beta != 0.0 || E::OPERANDS.c;
+        let c = options.c.filter(|_| reads_c);
+        let of_c = c.map_or(z, |c| c.layout());
+        if (of_c.rows, of_c.columns) != (z.rows, z.columns) || !repeats(&of_c, z.batches) {
+            return Err(wrong(format!("C is {of_c}, and D is {z}")));
+        }
+        check_vector(E::OPERANDS.per_row, options.per_row.map(|v| v.len()), z.rows, "row")?;
+        check_vector(
+            E::OPERANDS.per_column,
+            options.per_column.map(|v| v.len()),
+            z.columns,
+            "column",
+        )?;
+        check_own_elements(&z)?;
+        let d_raw = d.raw();
+        let (left, right) = (a.raw(), b.raw());
+        for (name, raw, bytes) in [("A", &left, size_of::<T>()), ("B", &right, size_of::<T>())] {
+            check_apart(name, (raw, bytes), (&d_raw, size_of::<D>()))?;
+        }
+        let (a, b) = (Operand::new::<T>("A", &x, &left), Operand::new::<T>("B", &y, &right));
+        let is_exchanged = z.order == super::Order::ColumnMajor;
+        let strides = |layout: &MatrixLayout| {
+            let strides = layout.strides();
+            if is_exchanged { strides.transposed() } else { strides }
+        };
+        let (m, n) = if is_exchanged { (z.columns, z.rows) } else { (z.rows, z.columns) };
+        let (a, b) = if is_exchanged { (b.transposed(), a.transposed()) } else { (a, b) };
+        let problem = Problem {
+            m: m as u32,
+            n: n as u32,
+            k: x.columns as u32,
+            batches: z.batches as u32,
+            a: a.strides,
+            b: b.strides,
+            c: Strides {
+                batch: if of_c.batches == 1 { 0 } else { of_c.batch_stride as u64 },
+                ..strides(&of_c)
+            },
+            d: strides(&z),
+            alpha: options.alpha,
+            beta: options.beta,
+            is_transposed: u32::from(is_exchanged),
+            splits: 1,
+        };
+        Ok(Self { problem, a, b, is_exchanged })
+    }
+}
+
+/// Whether there is a matrix for each of `batches`, or one for all.
+fn repeats(layout: &MatrixLayout, batches: usize) -> bool {
+    layout.batches == batches || layout.batches == 1
+}
+
+fn check_shapes(a: &MatrixLayout, b: &MatrixLayout, d: &MatrixLayout) -> GpuResult<()> {
+    if a.columns != b.rows {
+        let reason =
+            format!("A is {a} and B is {b}: A has {} columns, and B {} rows", a.columns, b.rows);
+        return Err(wrong(reason));
+    }
+    if (a.rows, b.columns) != (d.rows, d.columns) {
+        return Err(wrong(format!(
+            "A is {a} and B is {b}, so D is {} × {}, and not {d}",
+            a.rows, b.columns
+        )));
+    }
+    if !repeats(a, d.batches) || !repeats(b, d.batches) {
+        return Err(wrong(format!(
+            "A is {a} and B is {b}, and D is {d}: each has as many matrices as D, or one"
+        )));
+    }
+    match [d.rows, d.columns, a.columns, d.batches].iter().find(|size| **size >= SIZE_LIMIT) {
+        Some(size) => {
+            Err(wrong(format!("A is {a} and B is {b}: a size of {size}, and the limit is 2^31")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_vector(is_read: bool, len: Option<usize>, expected: usize, of: &str) -> GpuResult<()> {
+    match (is_read, len) {
+        (true, Some(len)) => same_len(OPERATION, expected, len),
+        (true, None) => Err(wrong(format!(
+            "the epilogue reads a vector with an element for each {of} of D, and there is none: `Options::per_{of}`"
+        ))),
+        (false, _) => Ok(()),
+    }
+}
+
+/// An error if two elements of D are one and the same.
+fn check_own_elements(d: &MatrixLayout) -> GpuResult<()> {
+    let (vectors, len) = match d.order {
+        super::Order::RowMajor => (d.rows, d.columns),
+        super::Order::ColumnMajor => (d.columns, d.rows),
+    };
+    let mut dims = [(d.leading, vectors), (d.batch_stride, d.batches)];
+    dims.sort_unstable();
+    let mut span = len;
+    for (stride, count) in dims.into_iter().filter(|(_, count)| *count > 1) {
+        if stride < span {
+            return Err(wrong(format!("elements of D, which is {d}, are at the same place")));
+        }
+        span = stride.saturating_mul(count - 1).saturating_add(span);
+    }
+    Ok(())
+}
+
+fn check_apart(name: &str, of: (&RawSlice, usize), d: (&RawSlice, usize)) -> GpuResult<()> {
+    let range =
+        |(raw, bytes): (&RawSlice, usize)| (raw.address, raw.address + (raw.len * bytes) as u64);
+    let ((start, end), (d_start, d_end)) = (range(of), range(d));
+    if start < d_end && d_start < end && start < end && d_start < d_end {
+        return Err(wrong(format!("the memory of D overlaps that of {name}")));
+    }
+    Ok(())
+}
+
+impl Operand {
+    fn new<T: Pod>(name: &'static str, layout: &MatrixLayout, raw: &RawSlice) -> Self {
+        let strides = layout.strides();
+        let batch = if layout.batches == 1 { 0 } else { strides.batch };
+        // Only moved: the copy engine need not know more than the size.
+        let type_code = TensorType::U16;
+        Self {
+            address: raw.address,
+            strides: Strides { batch, ..strides },
+            name,
+            bytes: size_of::<T>(),
+            type_code,
+        }
+    }
+
+    fn transposed(self) -> Self {
+        Self { strides: self.strides.transposed(), ..self }
+    }
+
+    /// The map of `outer × inner` elements, which are `along` a stride and contiguous, in boxes.
+    fn map(
+        &self,
+        stream: &Stream,
+        sizes: [usize; 3],
+        along: u64,
+        boxes: [usize; 2],
+    ) -> GpuResult<MapWords> {
+        let [batches, outer, inner] = sizes;
+        let batches = if self.strides.batch == 0 { 1 } else { batches };
+        let bytes = self.bytes as u64;
+        let row_bytes = if outer == 1 {
+            (inner as u64 * bytes).next_multiple_of(UNIT_BYTES)
+        } else {
+            along * bytes
+        };
+        let batch_bytes = if batches == 1 { UNIT_BYTES } else { self.strides.batch * bytes };
+        for (what, value) in [
+            ("address", self.address),
+            ("leading dimension", row_bytes),
+            ("stride of the batch", batch_bytes),
+        ] {
+            if !value.is_multiple_of(UNIT_BYTES) || value >= STRIDE_LIMIT_BYTES && what != "address"
+            {
+                return Err(wrong(format!(
+                    "{}'s {what} is {value} bytes{}; on this device it has to be a multiple of 16 below 2^40",
+                    self.name,
+                    if what == "address" { " from 0 on" } else { "" },
+                )));
+            }
+        }
+        encode(
+            stream,
+            self.type_code,
+            self.address,
+            [inner, outer, batches].map(|size| size as u64),
+            [row_bytes, batch_bytes],
+            [boxes[1] as u32, boxes[0] as u32, 1],
+        )
+    }
+}
+
+/// The maps of A, B and D at `d_address`, whose elements have `d_bytes`, and the tiles.
+pub(super) fn schedule(
+    stream: &Stream,
+    choice: &Choice,
+    problem: &Problem,
+    a: &Operand,
+    b: &Operand,
+    d_address: u64,
+    d_bytes: usize,
+) -> GpuResult<([MapWords; 3], Schedule)> {
+    let [m, n, k, batches] =
+        [problem.m, problem.n, problem.k, problem.batches].map(|size| size as usize);
+    let columns = choice.tile.columns();
+    // A vector is contiguous both ways: rows of one element are better read as a column.
+    let a_across = a.strides.column != 1 || (k == 1 && a.strides.row == 1);
+    let b_across = b.strides.row != 1 || (k == 1 && b.strides.column == 1);
+    let across = [DEPTH, DEPTH];
+    let map_a = match a_across {
+        false => a.map(stream, [batches, m, k], a.strides.row, [ROWS_OF_TILE, DEPTH])?,
+        true => a.map(stream, [batches, k, m], a.strides.column, across)?,
+    };
+    let map_b = match b_across {
+        false => b.map(stream, [batches, n, k], b.strides.column, [columns, DEPTH])?,
+        true => b.map(stream, [batches, k, n], b.strides.row, across)?,
+    };
+    let map_d = map_of_d(stream, problem, d_address, d_bytes)?;
+    let schedule = Schedule {
+        tile_rows: m.div_ceil(ROWS_OF_TILE) as u32,
+        tile_columns: n.div_ceil(columns) as u32,
+        group: choice.group,
+        a_across: u32::from(a_across),
+        b_across: u32::from(b_across),
+        d_mapped: u32::from(map_d.is_some()),
+        a_batches: u32::from(a.strides.batch != 0),
+        b_batches: u32::from(b.strides.batch != 0),
+    };
+    Ok(([map_a, map_b, map_d.unwrap_or_default()], schedule))
+}
+
+/// The map of D, where the copy engine can store to it.
+fn map_of_d(
+    stream: &Stream,
+    problem: &Problem,
+    address: u64,
+    bytes: usize,
+) -> GpuResult<Option<MapWords>> {
+    let outputs = u64::from(problem.batches) * u64::from(problem.splits);
+    let (m, n) = (u64::from(problem.m), u64::from(problem.n));
+    let row = if m == 1 {
+        (n * bytes as u64).next_multiple_of(UNIT_BYTES)
+    } else {
+        problem.d.row * bytes as u64
+    };
+    let batch = if outputs == 1 { UNIT_BYTES } else { problem.d.batch * bytes as u64 };
+    let fits = |stride: u64| {
+        stride.is_multiple_of(UNIT_BYTES) && stride > 0 && stride < STRIDE_LIMIT_BYTES
+    };
+    if !fits(row) || !fits(batch) || !address.is_multiple_of(UNIT_BYTES) {
+        return Ok(None);
+    }
+    let (ty, columns) = match bytes {
+        4 => (TensorType::U32, stored_columns::<u32>()),
+        _ => (TensorType::U16, stored_columns::<u16>()),
+    };
+    encode(stream, ty, address, [n, m, outputs], [row, batch], [columns as u32, STORED_ROWS, 1])
+        .map(Some)
+}
+
+/// Lets the driver describe a tensor of three dimensions, innermost first.
+fn encode(
+    stream: &Stream,
+    ty: TensorType,
+    address: u64,
+    extents: [u64; 3],
+    strides_bytes: [u64; 2],
+    boxes: [u32; 3],
+) -> GpuResult<MapWords> {
+    /// The lines of the L2 cache that a copy fills: 256 bytes.
+    const PROMOTE_256_BYTES: u32 = 3;
+    let mut map = sys::CUtensorMap { words: [0; 16] };
+    let steps = [1u32; 3];
+    let encoded = stream.inner().context().call_uncounted("cuTensorMapEncodeTiled", || {
+        // SAFETY: the map is writable, the lists have an element for each dimension, and the address is only stored.
+        unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &mut map,
+                ty as u32,
+                3,
+                address as *mut _,
+                extents.as_ptr(),
+                strides_bytes.as_ptr(),
+                boxes.as_ptr(),
+                steps.as_ptr(),
+                0,
+                Swizzle128::MODE,
+                PROMOTE_256_BYTES,
+                0,
+            )
+        }
+    });
+    encoded.with_gpu_context(|| OPERATION)?;
+    Ok(MapWords { words: map.words })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::matmul::Order;
+
+    fn layout(rows: usize, columns: usize) -> MatrixLayout {
+        MatrixLayout::new(Order::RowMajor, rows, columns)
+    }
+
+    #[test]
+    fn errors_name_both_shapes() {
+        let text = |a, b, d| check_shapes(&a, &b, &d).unwrap_err().to_string();
+        assert_eq!(
+            text(layout(3, 4), layout(5, 6), layout(3, 6)),
+            "multiplying matrices: A is 3 × 4 and B is 5 × 6: A has 4 columns, and B 5 rows"
+        );
+        assert!(
+            text(layout(3, 4), layout(4, 6), layout(6, 3)).contains("so D is 3 × 6, and not 6 × 3")
+        );
+        let batch = MatrixLayout { batches: 2, batch_stride: 12, ..layout(3, 4) };
+        let of_three = MatrixLayout { batches: 3, batch_stride: 18, ..layout(3, 6) };
+        assert!(text(batch, layout(4, 6), of_three).contains("A is 2 × (3 × 4)"));
+        assert!(
+            text(layout(1 << 31, 4), layout(4, 6), layout(1 << 31, 6))
+                .contains("the limit is 2^31")
+        );
+    }
+
+    #[test]
+    fn elements_of_d_are_apart() {
+        let batch = |stride, leading| MatrixLayout {
+            batches: 3,
+            batch_stride: stride,
+            leading,
+            ..layout(4, 8)
+        };
+        assert!(check_own_elements(&batch(32, 8)).is_ok());
+        // Matrices side by side: a row of each, and then the next row of each.
+        assert!(check_own_elements(&batch(8, 24)).is_ok());
+        for (stride, leading) in [(0, 8), (31, 8), (7, 24), (8, 23)] {
+            assert!(check_own_elements(&batch(stride, leading)).is_err(), "{stride} {leading}");
+        }
+    }
+
+    #[test]
+    fn memory_of_d_is_apart_from_operands() {
+        let raw = |address, len| RawSlice { address, len, home: None };
+        assert!(check_apart("A", (&raw(256, 8), 2), (&raw(272, 4), 4)).is_ok());
+        assert!(check_apart("A", (&raw(256, 9), 2), (&raw(272, 4), 4)).is_err());
+        assert!(check_apart("A", (&raw(256, 0), 2), (&raw(256, 4), 4)).is_ok());
+    }
+}

@@ -1,0 +1,207 @@
+//! The steps from a loop to tensor cores, each as an operation of its own, and the element types that warps multiply on every
+//! device since `sm_80`.
+//!
+//! | operation | elements | sums | what it is for |
+//! |---|---|---|---|
+//! | [`naive_into`], [`tiled_into`] | bf16, f16, f32 | f32 | to be read |
+//! | [`registers_into`] | bf16, f16, f32 | f32, fused multiply-adds | f32 on ordinary cores |
+//! | [`warps_into`] | bf16, f16; D also f32 | f32 on tensor cores | devices before Hopper; any alignment |
+//! | [`tf32_into`] | f32, rounded to TF32 | f32 on tensor cores | speed before accuracy |
+//! | [`three_tf32_into`] | f32 as two TF32 | f32 | an accuracy near that of f32 |
+//! | [`double_into`] | f64 | f64 on tensor cores | |
+//! | [`integer_into`] | i8, u8; D is i32 or i8 | i32, wrapping | |
+//!
+//! All take what [`matmul_into`](super::matmul_into) takes, in any order of the matrices, with any leading dimension and any alignment of
+//! elements, and need no scratch. Where rows of A or B do not begin at multiples of 16 bytes, tiles are copied element by element.
+//! Errors are those of [`matmul_into`](super::matmul_into) for shapes and overlaps.
+
+use bytemuck::Pod;
+use cuda_std::launch::{DevicePtr, Grid1, Instance, KernelValue};
+use kernels_gpu::matmul::naive::{NAIVE_BLOCK, naive};
+use kernels_gpu::matmul::registers::{register_blocks, registers};
+use kernels_gpu::matmul::tiled::{tiled, tiled_blocks};
+use kernels_gpu::matmul::warps::operand::Operand;
+use kernels_gpu::matmul::warps::{
+    Integer, blocks, warps, warps_double, warps_integer, warps_tf32, warps_three_tf32,
+};
+use kernels_gpu::matmul::{Epilogue, Problem, Value};
+
+use super::operands::Prepared;
+use super::{Matrix, MatrixMut, OPERATION, Options};
+use crate::error::{GpuError, GpuResult};
+use crate::ops::views::As;
+use crate::stream::{AsStream, Stream};
+
+/// What a launch of a step takes beside the grid.
+struct Launch<'a, T: Pod, D: Pod, E> {
+    stream: &'a Stream,
+    problem: Problem,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    c: As<'a, D>,
+    c_from: DevicePtr<D>,
+    per_row: As<'a, D>,
+    per_column: As<'a, D>,
+    d: MatrixMut<'a, D>,
+    epilogue: E,
+}
+
+/// Checks everything, and calls `launch` unless D is empty.
+fn step<T: Pod, D: Pod, E: Epilogue>(
+    on: &impl AsStream,
+    [a, b]: [Matrix<'_, T>; 2],
+    d: MatrixMut<'_, D>,
+    options: Options<'_, D, E>,
+    launch: impl FnOnce(Launch<'_, T, D, E>) -> GpuResult<()>,
+) -> GpuResult<()> {
+    let Prepared { problem, is_exchanged, .. } = Prepared::new::<T, D, E>(&a, &b, &d, &options)?;
+    if problem.m == 0 || problem.n == 0 || problem.batches == 0 {
+        return Ok(());
+    }
+    let (a, b) = if is_exchanged { (b, a) } else { (a, b) };
+    launch(Launch {
+        stream: on.as_stream(),
+        problem,
+        a,
+        b,
+        c: As::optional(options.c.as_ref().map(|c| &c.memory)),
+        c_from: DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address),
+        per_row: As::optional(options.per_row.as_ref()),
+        per_column: As::optional(options.per_column.as_ref()),
+        d,
+        epilogue: options.epilogue,
+    })
+}
+
+/// A grid of a block for each tile.
+fn grid(blocks: usize) -> GpuResult<Grid1> {
+    let reason = || format!("{blocks} tiles, and a grid has 2^31 - 1 blocks at most");
+    let blocks = u32::try_from(blocks).ok().filter(|blocks| *blocks < 1 << 31);
+    let wrong = || GpuError::InvalidArgument { operation: OPERATION, reason: reason() };
+    blocks.map(Grid1::new).ok_or_else(wrong)
+}
+
+/// Writes an operation for a kernel with an epilogue.
+macro_rules! steps {
+    ($($(#[$doc:meta])* $name:ident: $kernel:ident [$($generic:ident: $bound:path),*] $element:ty, |$problem:ident| $grid:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// Those of [`matmul_into`](super::matmul_into) for shapes, overlaps and vectors; errors of the launch.
+        pub fn $name<$($generic: Pod + $bound,)* D: Value, E: Epilogue + KernelValue>(
+            on: &impl AsStream,
+            a: Matrix<'_, $element>,
+            b: Matrix<'_, $element>,
+            d: MatrixMut<'_, D>,
+            options: Options<'_, D, E>,
+        ) -> GpuResult<()>
+        where
+            $kernel<$($generic,)* D, E>: Instance,
+        {
+            step(on, [a, b], d, options, |launch| {
+                let $problem = &launch.problem;
+                let grid = $grid;
+                let Launch { stream, problem, a, b, c, c_from, per_row, per_column, mut d, epilogue } = launch;
+                // SAFETY: the shapes fit, and D is apart from A and B, by `Prepared`.
+                unsafe {
+                    $kernel::<$($generic,)* D, E>::launch(
+                        stream, grid, problem, &a.memory, &b.memory, &c, c_from, &per_row, &per_column, &mut d.memory, epilogue,
+                    )
+                }
+            })
+        }
+    )*};
+}
+
+steps! {
+    /// One thread an element. Asynchronous.
+    naive_into: naive [T: Value] T, |problem| {
+        grid(problem.tiles(1, 1).div_ceil(NAIVE_BLOCK))?
+    };
+
+    /// Tiles of 32 × 32 in shared memory. Asynchronous.
+    tiled_into: tiled [T: Value] T, |problem| grid(tiled_blocks(problem))?;
+
+    /// Tiles in registers, on ordinary cores: of f32 each step is a fused multiply-add of f32. Asynchronous.
+    registers_into: registers [T: Value] T, |problem| grid(register_blocks(problem))?;
+
+    /// `mma` and `cp.async`: 16-bit floats on tensor cores. Asynchronous.
+    warps_into: warps [T: Operand<Element = T, Sum = f32>] T, |problem| grid(blocks(problem))?;
+
+    /// f32 rounded to TF32 (a significand of 11 bits, to nearest, ties away from zero), on tensor cores. Asynchronous.
+    tf32_into: warps_tf32 [] f32, |problem| grid(blocks(problem))?;
+
+    /// f32 as three products of TF32, on tensor cores: an accuracy class of its own, in which each product is off by at most 2^-20 of itself, and
+    /// sums are those of f32. Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN. Asynchronous.
+    three_tf32_into: warps_three_tf32 [] f32, |problem| grid(blocks(problem))?;
+}
+
+/// `D = alpha · A·B + beta · C` of f64, on tensor cores. Without C, C is what D holds before; with a beta of 0 it is not read. Asynchronous.
+///
+/// # Errors
+/// Those of [`matmul_into`](super::matmul_into) for shapes, overlaps and vectors; errors of the launch.
+pub fn double_into(
+    on: &impl AsStream,
+    a: Matrix<'_, f64>,
+    b: Matrix<'_, f64>,
+    d: MatrixMut<'_, f64>,
+    (alpha, beta): (f64, f64),
+    c: Option<Matrix<'_, f64>>,
+) -> GpuResult<()> {
+    let options = Options::new().beta(if beta == 0.0 { 0.0 } else { 1.0 });
+    let options = c.map_or(options, |c| options.c(c));
+    step(on, [a, b], d, options, |launch| {
+        let grid = grid(blocks(&launch.problem))?;
+        let Launch { stream, problem, a, b, c, c_from, mut d, .. } = launch;
+        // SAFETY: the shapes fit, and D is apart from A and B, by `Prepared`.
+        unsafe {
+            warps_double::launch(
+                stream,
+                grid,
+                problem,
+                alpha,
+                beta,
+                &a.memory,
+                &b.memory,
+                &c,
+                c_from,
+                &mut d.memory,
+            )
+        }
+    })
+}
+
+/// `D = alpha · A·B + beta · C` of bytes, with sums of i32 that wrap, on tensor cores. To i32, alpha and beta are taken as
+/// integers, towards zero, and everything wraps; to i8 the result is computed in f32, rounded to the nearest, ties to
+/// even, and limited to -128..=127. Asynchronous.
+///
+/// # Errors
+/// Those of [`matmul_into`](super::matmul_into) for shapes, overlaps and vectors; errors of the launch.
+pub fn integer_into<T: Pod, D: Integer>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: MatrixMut<'_, D>,
+    options: Options<'_, D>,
+) -> GpuResult<()>
+where
+    warps_integer<T, D>: Instance,
+{
+    step(on, [a, b], d, options, |launch| {
+        let grid = grid(blocks(&launch.problem))?;
+        let Launch { stream, problem, a, b, c, c_from, mut d, .. } = launch;
+        // SAFETY: the shapes fit, and D is apart from A and B, by `Prepared`.
+        unsafe {
+            warps_integer::<T, D>::launch(
+                stream,
+                grid,
+                problem,
+                &a.memory,
+                &b.memory,
+                &c,
+                c_from,
+                &mut d.memory,
+            )
+        }
+    })
+}

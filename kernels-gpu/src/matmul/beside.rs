@@ -1,0 +1,113 @@
+//! What an epilogue reads beside the sums, loaded as its constants ask.
+
+use super::{Entry, Epilogue, Problem, Value};
+
+/// C and the two vectors of a product, and its epilogue.
+#[derive(Clone, Copy)]
+pub struct Beside<'a, D, E> {
+    problem: &'a Problem,
+    c: *const D,
+    /// In the kernel's order: exchanged where the problem is a transposed one.
+    per_row: *const D,
+    per_column: *const D,
+    epilogue: E,
+}
+
+impl<'a, D: Value, E: Epilogue> Beside<'a, D, E> {
+    /// Of the kernel's arguments.
+    ///
+    /// # Safety
+    /// - If `problem.beta` is not 0 or [`Operands::c`](super::Operands::c), `c` has every element that
+    ///   `problem.c` leads to.
+    /// - The vectors that the epilogue reads have an element for each row, or column, that the caller sees.
+    /// - Nothing writes them while the kernel runs, but for C where it is D: then each element is read by the thread that
+    ///   writes it, before.
+    #[inline(always)]
+    pub unsafe fn new(
+        problem: &'a Problem,
+        c: *const D,
+        per_row: *const D,
+        per_column: *const D,
+        epilogue: E,
+    ) -> Self {
+        let (per_row, per_column) = problem.callers(per_row, per_column);
+        Self { problem, c, per_row, per_column, epilogue }
+    }
+
+    /// Whether C is read.
+    #[inline(always)]
+    pub fn reads_c(&self) -> bool {
+        E::OPERANDS.c || self.problem.beta != 0.0
+    }
+
+    /// The element of C at `(batch, row, column)`, or 0 if C is not read.
+    ///
+    /// # Safety
+    /// The element exists.
+    #[inline(always)]
+    pub unsafe fn c(&self, batch: usize, row: usize, column: usize) -> f32 {
+        if !self.reads_c() {
+            return 0.0;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { (*self.c_at(batch, row, column)).widen() }
+    }
+
+    /// Where the element of C at `(batch, row, column)` is, if it exists.
+    #[inline(always)]
+    pub fn c_at(&self, batch: usize, row: usize, column: usize) -> *const D {
+        self.c.wrapping_add(self.problem.c.index(batch, row, column))
+    }
+
+    /// The elements of the vector that belongs to the kernel's rows, or 0 if there is none.
+    ///
+    /// # Safety
+    /// `row` is below `problem.m`.
+    #[inline(always)]
+    pub unsafe fn of_row(&self, row: usize) -> f32 {
+        let (per_row, _) = self.problem.callers(E::OPERANDS.per_row, E::OPERANDS.per_column);
+        // SAFETY: the caller's promise, and that of `new`.
+        if per_row { unsafe { (*self.per_row.add(row)).widen() } } else { 0.0 }
+    }
+
+    /// The elements of the vector that belongs to the kernel's columns, or 0 if there is none.
+    ///
+    /// # Safety
+    /// `column` is below `problem.n`.
+    #[inline(always)]
+    pub unsafe fn of_column(&self, column: usize) -> f32 {
+        let (_, per_column) = self.problem.callers(E::OPERANDS.per_row, E::OPERANDS.per_column);
+        // SAFETY: the caller's promise, and that of `new`.
+        if per_column { unsafe { (*self.per_column.add(column)).widen() } } else { 0.0 }
+    }
+
+    /// The element of D from its sum and what was loaded for it.
+    #[inline(always)]
+    pub fn apply(
+        &self,
+        sum: f32,
+        c: f32,
+        (of_row, of_column): (f32, f32),
+        [batch, row, column]: [u32; 3],
+    ) -> f32 {
+        let mut value = self.problem.alpha * sum;
+        if self.problem.beta != 0.0 {
+            value += self.problem.beta * c;
+        }
+        let (per_row, per_column) = self.problem.callers(of_row, of_column);
+        let (row, column) = self.problem.callers(row, column);
+        self.epilogue.apply(Entry { value, c, per_row, per_column, row, column, batch })
+    }
+
+    /// The element of D at `(batch, row, column)` from its sum: for kernels that write element by element.
+    ///
+    /// # Safety
+    /// The element exists.
+    #[inline(always)]
+    pub unsafe fn finish(&self, sum: f32, batch: usize, row: usize, column: usize) -> D {
+        // SAFETY: the caller's promise.
+        let (c, vectors) =
+            unsafe { (self.c(batch, row, column), (self.of_row(row), self.of_column(column))) };
+        D::narrow(self.apply(sum, c, vectors, [batch as u32, row as u32, column as u32]))
+    }
+}

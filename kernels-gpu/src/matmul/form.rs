@@ -1,0 +1,172 @@
+//! The kernels that every epilogue has, and how one is launched.
+
+use super::hopper::{self, Schedule};
+use super::{Epilogue, Problem, finish};
+use bytemuck::Pod;
+use cuda_std::grid_constant::MapWords;
+#[cfg(not(target_os = "cuda"))]
+use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, Launch};
+
+/// [`hopper`] with tiles of 128 × 256.
+pub const WIDE: usize = 256;
+/// [`hopper`] with tiles of 128 × 128.
+pub const SQUARE: usize = 128;
+/// [`finish`].
+pub const FINISH: usize = 0;
+
+/// Threads of a block.
+#[must_use]
+pub const fn threads(form: usize) -> usize {
+    if form == FINISH { finish::BLOCK } else { hopper::BLOCK }
+}
+
+/// Dynamic shared memory of a block, in bytes.
+#[must_use]
+pub const fn shared_bytes(form: usize) -> usize {
+    match form {
+        WIDE => hopper::shared_bytes::<WIDE>(),
+        SQUARE => hopper::shared_bytes::<SQUARE>(),
+        _ => 0,
+    }
+}
+
+/// What all forms are launched with, but for the matrices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arguments {
+    /// The kernel: [`WIDE`], [`SQUARE`] or [`FINISH`].
+    pub form: usize,
+    /// Blocks.
+    pub blocks: u32,
+    /// The tensor maps of A, B and D; zeros where the form takes none.
+    pub maps: [MapWords; 3],
+    /// The tiles; zeros where the form has none.
+    pub schedule: Schedule,
+    /// The product.
+    pub problem: Problem,
+}
+
+/// An [`Epilogue`] that has kernels which multiply matrices of `T` and store elements of `D`.
+/// [`instances!`](crate::instances) implements it.
+#[cfg(not(target_os = "cuda"))]
+#[diagnostic::on_unimplemented(
+    message = "there is no kernel that multiplies matrices of `{T}`, applies `{Self}` and stores `{D}`",
+    label = "the epilogue `{Self}` has no instance for `{T}` and `{D}`",
+    note = "write `kernels_gpu::instances! {{ NAME: matmul({Self}, {T}) -> {D}; }}` in the kernel crate that declares `{Self}`"
+)]
+pub trait MatmulKernel<T: Pod, D: Pod>: Epilogue {
+    /// Enqueues a product. For [`FINISH`], `a` is the partial sums and `b` is empty. C is at `c_from`; `c` is its memory, empty if C
+    /// is D or is not read.
+    ///
+    /// # Errors
+    /// Those of the launch.
+    ///
+    /// # Safety
+    /// As the form's function has it: [`hopper::multiply`] or [`finish::finish`].
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn launch<L: Launch>(
+        self,
+        on: &L,
+        arguments: &Arguments,
+        a: &impl DeviceRead<T>,
+        b: &impl DeviceRead<T>,
+        c: &impl DeviceRead<D>,
+        c_from: DevicePtr<D>,
+        per_row: &impl DeviceRead<D>,
+        per_column: &impl DeviceRead<D>,
+        d: &mut impl DeviceWrite<D>,
+    ) -> Result<(), L::Error>;
+}
+
+/// The body of the kernels of an epilogue: what [`instances!`](crate::instances) writes. `$n` is the form.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! matmul_kernels {
+    ($(#[$doc:meta])* $name:ident, $e:ty, $t:ty, $d:ty) => {
+        $(#[$doc])*
+        #[doc = concat!("Products of matrices of `", stringify!($t), "`, stored as `", stringify!($d), "` by `", stringify!($e),
+            "`: see `kernels_gpu::matmul`.")]
+        ///
+        /// # Safety
+        /// As the form's function has it.
+        #[::cuda_std::kernel(
+            { $crate::matmul::form::WIDE },
+            { $crate::matmul::form::SQUARE },
+            { $crate::matmul::form::FINISH },
+            block = $crate::matmul::form::threads(FORM),
+            min_blocks = 1,
+            dynamic_shared = $crate::matmul::form::shared_bytes(FORM)
+        )]
+        #[allow(unexpected_cfgs, unused_variables, unused_mut, clippy::too_many_arguments)]
+        pub unsafe fn $name<const FORM: usize>(
+            maps: ::cuda_std::grid_constant::GridConstant<[::cuda_std::grid_constant::MapWords; 3]>,
+            schedule: $crate::matmul::hopper::Schedule,
+            problem: $crate::matmul::Problem,
+            a: &[$t],
+            b: &[$t],
+            c: &[$d],
+            c_from: *const $d,
+            per_row: &[$d],
+            per_column: &[$d],
+            mut d: ::cuda_std::prelude::DisjointSlice<$d>,
+            epilogue: $e,
+        ) {
+            use $crate::matmul::form;
+            // `c` orders the launch after what wrote C; C may be D itself, which no slice may be.
+            let (c, per_row, per_column) = (c_from, per_row.as_ptr(), per_column.as_ptr());
+            let d = d.as_mut_ptr();
+            // SAFETY: the caller's promise.
+            unsafe {
+                match FORM {
+                    form::FINISH => $crate::matmul::finish::finish::<$d, $e>(
+                        &problem, a.as_ptr().cast(), c, per_row, per_column, d, epilogue,
+                    ),
+                    // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    form::WIDE => $crate::matmul::hopper::multiply::<$t, $d, $e, { form::WIDE }>(
+                        maps, &schedule, &problem, c, per_row, per_column, d, epilogue,
+                    ),
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    form::SQUARE => $crate::matmul::hopper::multiply::<$t, $d, $e, { form::SQUARE }>(
+                        maps, &schedule, &problem, c, per_row, per_column, d, epilogue,
+                    ),
+                    _ => {}
+                }
+            }
+        }
+
+        #[cfg(not(target_os = "cuda"))]
+        impl $crate::matmul::form::MatmulKernel<$t, $d> for $e {
+            unsafe fn launch<L: ::cuda_std::launch::Launch>(
+                self,
+                on: &L,
+                arguments: &$crate::matmul::form::Arguments,
+                a: &impl ::cuda_std::launch::DeviceRead<$t>,
+                b: &impl ::cuda_std::launch::DeviceRead<$t>,
+                c: &impl ::cuda_std::launch::DeviceRead<$d>,
+                c_from: ::cuda_std::launch::DevicePtr<$d>,
+                per_row: &impl ::cuda_std::launch::DeviceRead<$d>,
+                per_column: &impl ::cuda_std::launch::DeviceRead<$d>,
+                d: &mut impl ::cuda_std::launch::DeviceWrite<$d>,
+            ) -> ::core::result::Result<(), L::Error> {
+                use $crate::matmul::form::{self, Arguments};
+                let &Arguments { form, blocks, maps, schedule, problem } = arguments;
+                let grid = ::cuda_std::launch::Grid1::new(blocks);
+                macro_rules! launch {
+                    ($form:expr) => {
+                        $name::<{ $form }>::launch(
+                            on, grid, maps, schedule, problem, a, b, c, c_from, per_row, per_column, d, self,
+                        )
+                    };
+                }
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match form {
+                        form::WIDE => launch!(form::WIDE),
+                        form::SQUARE => launch!(form::SQUARE),
+                        _ => launch!(form::FINISH),
+                    }
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,38 @@
+//! Matrix products: `D = epilogue(alpha · A·B + beta · C)`, for batches of matrices in any order.
+//!
+//! | module | kernels | since |
+//! |---|---|---|
+//! | [`hopper`] | tiles by the copy engine, multiplied by warpgroups (`wgmma`); the fastest | `sm_90a` |
+//! | [`finish`] | the sum of partial sums, and its epilogue: the end of a product that was split along K | `sm_80` |
+//!
+//! Every kernel takes a [`Problem`], the matrices, two vectors for the epilogue, and an [`Epilogue`]:
+//!
+//! ```text
+//! (problem: Problem, a: &[T], b: &[T], c: &[D], per_row: &[D], per_column: &[D], d: DisjointSlice<D>, epilogue: E)
+//! ```
+//!
+//! Operands that [`Epilogue::OPERANDS`] does not name, and C where `beta` is 0, are empty slices that nothing reads. The host's
+//! `ops::matmul` checks shapes and overlaps, chooses the kernel, and makes D row-major.
+
+pub mod beside;
+mod epilogue;
+pub mod finish;
+pub mod form;
+pub mod hopper;
+pub mod naive;
+mod output;
+mod place;
+mod problem;
+pub mod registers;
+#[cfg(feature = "entries")]
+pub mod shipped;
+pub mod tiled;
+mod value;
+pub mod warps;
+
+pub use epilogue::{
+    Clamp, ColumnBias, Entry, Epilogue, Gelu, GeluTanh, Operands, Plain, Relu, Residual, RowBias,
+    Silu, Then, gelu, gelu_tanh, silu,
+};
+pub use problem::{Problem, Strides};
+pub use value::Value;

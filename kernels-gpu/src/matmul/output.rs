@@ -1,0 +1,92 @@
+//! D, written element by element.
+
+use super::beside::Beside;
+use super::{Epilogue, Problem, Value};
+
+/// D of a product, and what becomes of its sums.
+#[derive(Clone, Copy)]
+pub struct Output<'a, D, E> {
+    problem: &'a Problem,
+    beside: Beside<'a, D, E>,
+    d: *mut D,
+    /// Whether pairs that begin in even columns are aligned.
+    has_pairs: bool,
+}
+
+impl<'a, D: Value, E: Epilogue> Output<'a, D, E> {
+    /// From a kernel's arguments.
+    ///
+    /// # Safety
+    /// As [`Beside::new`], and `d` has every element that `problem.d` leads to.
+    #[inline(always)]
+    pub unsafe fn new(
+        problem: &'a Problem,
+        c: *const D,
+        [per_row, per_column]: [*const D; 2],
+        d: *mut D,
+        epilogue: E,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        let beside = unsafe { Beside::new(problem, c, per_row, per_column, epilogue) };
+        let has_pairs = d.addr().is_multiple_of(size_of::<D::Pair>())
+            && (problem.d.row | problem.d.batch).is_multiple_of(2);
+        Self { problem, beside, d, has_pairs }
+    }
+
+    /// Writes the element of D, if row and column are inside.
+    ///
+    /// # Safety
+    /// The batch is inside, and this thread alone writes the element.
+    #[inline(always)]
+    pub unsafe fn write(&self, sum: f32, batch: usize, row: usize, column: usize) {
+        if row < self.problem.m as usize && column < self.problem.n as usize {
+            // SAFETY: inside; the rest is the caller's promise.
+            unsafe {
+                let value = self.beside.finish(sum, batch, row, column);
+                self.d.add(self.problem.d.index(batch, row, column)).write(value);
+            }
+        }
+    }
+
+    /// Writes two elements of a row, those that are inside: by one store where they are neighbours that begin in an even
+    /// column and D's rows are aligned.
+    ///
+    /// # Safety
+    /// As [`write`](Self::write), for both elements.
+    #[inline(always)]
+    pub unsafe fn write_pair(
+        &self,
+        sums: [f32; 2],
+        batch: usize,
+        row: usize,
+        [first, second]: [usize; 2],
+    ) {
+        let n = self.problem.n as usize;
+        if row >= self.problem.m as usize || first >= n {
+            return;
+        }
+        let at = |column: usize| self.problem.d.index(batch, row, column);
+        let is_pair = self.has_pairs && second == first + 1;
+        // SAFETY: the caller's promise, and inside. (A second element that is not is computed from the operands of the first.)
+        unsafe {
+            let of_row = self.beside.of_row(row);
+            let value = |sum, column| {
+                let (c, of_column) =
+                    (self.beside.c(batch, row, column), self.beside.of_column(column));
+                let place = [batch as u32, row as u32, column as u32];
+                self.beside.apply(sum, c, (of_row, of_column), place)
+            };
+            let has_second = second < n;
+            let values =
+                [value(sums[0], first), value(sums[1], if has_second { second } else { first })];
+            if is_pair && has_second {
+                self.d.add(at(first)).cast::<D::Pair>().write(D::pair(values));
+            } else {
+                self.d.add(at(first)).write(D::narrow(values[0]));
+                if has_second {
+                    self.d.add(at(second)).write(D::narrow(values[1]));
+                }
+            }
+        }
+    }
+}

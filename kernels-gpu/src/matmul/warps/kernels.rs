@@ -1,0 +1,189 @@
+//! The entries: what a product's elements are, and what becomes of its sums.
+
+use super::operand::{Operand, Tf32, ThreeTf32};
+use super::{SIDE, THREADS, multiply, shared_bytes};
+use crate::matmul::output::Output;
+use crate::matmul::place::Place;
+use crate::matmul::{Epilogue, Plain, Problem, Value};
+use crate::prelude::*;
+use bytemuck::Pod;
+use cuda_std::intrinsics::float2int_rn;
+use cuda_std::{bf16, f16};
+
+/// The body of the kernels with sums of f32. Launch [`blocks`](super::blocks) of [`THREADS`], with
+/// [`shared_bytes`] of dynamic shared memory.
+///
+/// # Safety
+/// - All threads of the block call this together.
+/// - As [`Beside::new`](crate::matmul::beside::Beside::new) for what the epilogue reads; A, B and D have every element that `problem`
+///   leads to. D's elements are not those of A, B or of another batch.
+#[allow(clippy::too_many_arguments)]
+#[inline(always)]
+pub unsafe fn with_epilogue<O: Operand<Sum = f32>, D: Value, E: Epilogue>(
+    problem: &Problem,
+    a: *const O::Element,
+    b: *const O::Element,
+    c: *const D,
+    per_row: *const D,
+    per_column: *const D,
+    d: *mut D,
+    epilogue: E,
+) {
+    let place = Place::of(thread::block_idx_x(), problem, SIDE, SIDE);
+    // SAFETY: the caller's promise; each thread has sums of its own, and the batch is inside.
+    unsafe {
+        let output = Output::new(problem, c, [per_row, per_column], d, epilogue);
+        multiply::<O>(problem, place, a, b, |row, columns, sums| {
+            output.write_pair(sums, place.batch, row, columns);
+        });
+    }
+}
+
+/// Writes kernels of [`with_epilogue`].
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident[$($instance:tt),*] [$($t:ident)?] $operand:ty, $element:ty, $min_blocks:literal;)*) => {$(
+        $(#[$doc])*
+        /// Launch [`blocks`](super::blocks).
+        ///
+        /// # Safety
+        /// As [`with_epilogue`].
+        #[kernel(
+            $($instance),*,
+            block = THREADS, min_blocks = $min_blocks, dynamic_shared = shared_bytes::<$operand>()
+        )]
+        pub unsafe fn $name<$($t: Operand<Element = $t, Sum = f32>,)? Out: Value, E: Epilogue>(
+            problem: Problem,
+            a: &[$element],
+            b: &[$element],
+            c: &[Out],
+            c_from: *const Out,
+            per_row: &[Out],
+            per_column: &[Out],
+            mut d: DisjointSlice<Out>,
+            epilogue: E,
+        ) {
+            // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+            let _ = c;
+            let (per_row, per_column) = (per_row.as_ptr(), per_column.as_ptr());
+            let (a, b, d) = (a.as_ptr(), b.as_ptr(), d.as_mut_ptr());
+            // SAFETY: the caller's promise.
+            unsafe {
+                with_epilogue::<$operand, Out, E>(
+                    &problem, a, b, c_from, per_row, per_column, d, epilogue,
+                );
+            }
+        }
+    )*};
+}
+
+kernels! {
+    /// Multiplies 16-bit floats.
+    warps[(bf16, bf16, Plain), (f16, f16, Plain), (bf16, f32, Plain), (f16, f32, Plain)] [T] T, T, 2;
+
+    /// Multiplies f32 rounded to TF32.
+    warps_tf32[(f32, Plain)] [] Tf32, f32, 2;
+
+    /// Multiplies f32 as three products of TF32: see [`ThreeTf32`].
+    warps_three_tf32[(f32, Plain)] [] ThreeTf32, f32, 1;
+}
+
+/// `D = alpha · A·B + beta · C` in f64. Launch [`blocks`](super::blocks). The factors are these, not those of the problem.
+///
+/// # Safety
+/// As [`warps`].
+#[kernel(block = THREADS, min_blocks = 1, dynamic_shared = shared_bytes::<f64>())]
+pub unsafe fn warps_double(
+    problem: Problem,
+    alpha: f64,
+    beta: f64,
+    a: &[f64],
+    b: &[f64],
+    c: &[f64],
+    c_from: *const f64,
+    mut d: DisjointSlice<f64>,
+) {
+    let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
+    // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+    let _ = c;
+    let (c, d) = (c_from, d.as_mut_ptr());
+    let one = |sum: f64, row: usize, column: usize| {
+        if row < problem.m as usize && column < problem.n as usize {
+            let index = |strides: crate::matmul::Strides| strides.index(place.batch, row, column);
+            // SAFETY: inside; the caller's promise.
+            unsafe {
+                let addend = if beta != 0.0 { beta * c.add(index(problem.c)).read() } else { 0.0 };
+                d.add(index(problem.d)).write(alpha * sum + addend);
+            }
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        multiply::<f64>(&problem, place, a.as_ptr(), b.as_ptr(), |row, columns, sums| {
+            one(sums[0], row, columns[0]);
+            one(sums[1], row, columns[1]);
+        });
+    }
+}
+
+/// What a product of integers is stored as.
+pub trait Integer: Pod {
+    /// From `alpha · sum + beta · c`; `c` is read where beta is not 0.
+    fn store(sum: i32, alpha: f32, beta: f32, c: impl Fn() -> Self) -> Self;
+}
+
+/// Alpha and beta are taken as integers; sums wrap.
+impl Integer for i32 {
+    #[inline(always)]
+    fn store(sum: i32, alpha: f32, beta: f32, c: impl Fn() -> Self) -> Self {
+        let addend = if beta != 0.0 { (beta as i32).wrapping_mul(c()) } else { 0 };
+        (alpha as i32).wrapping_mul(sum).wrapping_add(addend)
+    }
+}
+
+/// Rounded to the nearest, ties to even, and limited to the type's range.
+impl Integer for i8 {
+    #[inline(always)]
+    fn store(sum: i32, alpha: f32, beta: f32, c: impl Fn() -> Self) -> Self {
+        let addend = if beta != 0.0 { beta * f32::from(c()) } else { 0.0 };
+        float2int_rn(alpha * sum as f32 + addend).clamp(-128, 127) as i8
+    }
+}
+
+/// Multiplies bytes, with sums of i32 that wrap. Launch [`blocks`](super::blocks).
+///
+/// # Safety
+/// As [`warps`].
+#[kernel(
+    (i8, i32), (u8, i32), (i8, i8),
+    block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<T>()
+)]
+pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, Out: Integer>(
+    problem: Problem,
+    a: &[T],
+    b: &[T],
+    c: &[Out],
+    c_from: *const Out,
+    mut d: DisjointSlice<Out>,
+) {
+    let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
+    // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
+    let _ = c;
+    let (c, d) = (c_from, d.as_mut_ptr());
+    let one = |sum: i32, row: usize, column: usize| {
+        if row < problem.m as usize && column < problem.n as usize {
+            let index = |strides: crate::matmul::Strides| strides.index(place.batch, row, column);
+            // SAFETY: inside; the caller's promise.
+            unsafe {
+                let c = || c.add(index(problem.c)).read();
+                d.add(index(problem.d)).write(Out::store(sum, problem.alpha, problem.beta, c));
+            }
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        multiply::<T>(&problem, place, a.as_ptr(), b.as_ptr(), |row, columns, sums| {
+            one(sums[0], row, columns[0]);
+            one(sums[1], row, columns[1]);
+        });
+    }
+}

@@ -1,0 +1,388 @@
+//! Matrix products against f64.
+//!
+//! Tolerance: `reference::matmul::Rounding`, derived there. Sums of products that f32 holds exactly (small integers) are compared bit for
+//! bit.
+
+use bytemuck::Pod;
+use cuda_std::{bf16, f16};
+use ferrowarp::memory::DeviceBuffer;
+use ferrowarp::ops::Scratch;
+use ferrowarp::ops::matmul::{
+    Matrix, MatrixLayout, MatrixMut, Options, Order, explain, matmul, matmul_into, scratch_bytes,
+};
+use ferrowarp::{GpuError, GpuResult};
+use kernels_gpu::matmul::Plain;
+use kernels_gpu::matmul::form::MatmulKernel;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use reference::matmul as expected;
+use reference::matmul::Rounding;
+
+use crate::support::{gpu, poisoned, rng, upload};
+
+const ORDERS: [Order; 2] = [Order::RowMajor, Order::ColumnMajor];
+
+/// Rows, columns and sums around tiles, halves of tiles and steps.
+const SIZES: [[usize; 3]; 12] = [
+    [1, 1, 1],
+    [1, 64, 8],
+    [2, 3, 63],
+    [63, 65, 64],
+    [64, 63, 65],
+    [65, 127, 40],
+    [127, 128, 96],
+    [128, 129, 128],
+    [129, 256, 72],
+    [130, 257, 200],
+    [40, 300, 129],
+    [256, 33, 264],
+];
+
+/// An element of a test.
+trait Element: Pod + PartialEq {
+    const ROUNDING: Rounding;
+    fn of(value: f32) -> Self;
+    fn exact(self) -> f64;
+}
+
+macro_rules! elements {
+    ($($ty:ident: $rounding:expr, $of:expr, $exact:expr;)*) => {$(
+        impl Element for $ty {
+            const ROUNDING: Rounding = $rounding;
+            fn of(value: f32) -> Self {
+                $of(value)
+            }
+            fn exact(self) -> f64 {
+                f64::from($exact(self))
+            }
+        }
+    )*};
+}
+
+elements! {
+    bf16: Rounding::TENSOR.to_bf16(), bf16::from_f32, bf16::to_f32;
+    f16: Rounding::TENSOR.to_f16(), f16::from_f32, f16::to_f32;
+    f32: Rounding::TENSOR, core::convert::identity, core::convert::identity;
+}
+
+/// A matrix on the host, and its place in memory.
+struct Host<T> {
+    layout: MatrixLayout,
+    values: Vec<T>,
+}
+
+impl<T: Element> Host<T> {
+    /// Rows begin at multiples of 16 bytes, of which some are beyond the row; between matrices lies as much again. What is beyond
+    /// is NaN.
+    fn new(layout: MatrixLayout, mut value: impl FnMut() -> f32) -> Self {
+        let (vectors, neighbours) = match layout.order {
+            Order::RowMajor => (layout.rows, layout.columns),
+            Order::ColumnMajor => (layout.columns, layout.rows),
+        };
+        let leading = (neighbours + 1).next_multiple_of(8);
+        let batch_stride = vectors * leading + 8;
+        let layout = MatrixLayout { leading, batch_stride, ..layout };
+        let mut values = vec![T::of(f32::NAN); batch_stride * layout.batches];
+        for batch in 0..layout.batches {
+            for vector in 0..vectors {
+                let first = batch * batch_stride + vector * leading;
+                values[first..first + neighbours].fill_with(|| T::of(value()));
+            }
+        }
+        Self { layout, values }
+    }
+
+    fn exact(&self) -> Vec<f64> {
+        self.values.iter().map(|value| value.exact()).collect()
+    }
+
+    fn index(&self, batch: usize, i: usize, j: usize) -> usize {
+        let MatrixLayout { order, leading, batch_stride, batches, .. } = self.layout;
+        let inside = if order == Order::RowMajor { i * leading + j } else { j * leading + i };
+        if batches == 1 { inside } else { batch * batch_stride + inside }
+    }
+
+    fn reference<'a>(&self, exact: &'a [f64], batch: usize) -> expected::Matrix<'a> {
+        let MatrixLayout { rows, columns, order, leading, batch_stride, batches } = self.layout;
+        let matrix = expected::Matrix {
+            values: exact,
+            rows,
+            columns,
+            leading,
+            is_column_major: order == Order::ColumnMajor,
+        };
+        matrix.batch(if batches == 1 { 0 } else { batch }, batch_stride)
+    }
+}
+
+fn one(order: Order, rows: usize, columns: usize) -> MatrixLayout {
+    MatrixLayout::new(order, rows, columns)
+}
+
+fn many(order: Order, rows: usize, columns: usize, batches: usize) -> MatrixLayout {
+    MatrixLayout { batches, ..one(order, rows, columns) }
+}
+
+/// Runs a product and compares every element of D; what lies between the rows of D must stay.
+fn check<T: Element, D: Element>(
+    a: &Host<T>,
+    b: &Host<T>,
+    c: Option<&Host<D>>,
+    d_layout: MatrixLayout,
+    (alpha, beta): (f32, f32),
+) where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    let before = Host::<D>::new(d_layout, || 7.0);
+    let found = product(a, b, c, &before, (alpha, beta)).unwrap();
+    let c = c.unwrap_or(&before);
+    let (x, y, z) = (a.exact(), b.exact(), c.exact());
+    let what = format!("{:?} times {:?} to {:?}", a.layout, b.layout, before.layout);
+    let mut is_inside = vec![false; found.len()];
+    for batch in 0..d_layout.batches {
+        let (x, y, z) = (a.reference(&x, batch), b.reference(&y, batch), c.reference(&z, batch));
+        let scales = (f64::from(alpha), f64::from(beta));
+        let products = expected::matmul([&x, &y], scales, Some(&z));
+        for (at, product) in products.iter().enumerate() {
+            let (i, j) = (at / d_layout.columns, at % d_layout.columns);
+            let place = before.index(batch, i, j);
+            is_inside[place] = true;
+            let (value, allowed) = (found[place].exact(), D::ROUNDING.bound(a.layout.columns, product));
+            let is_near = (value - product.value).abs() <= allowed || value.is_nan() && product.value.is_nan();
+            assert!(is_near, "({batch}, {i}, {j}): {value} and not {} within {allowed:e}: {what}", product.value);
+        }
+    }
+    for (place, (found, before)) in found.iter().zip(&before.values).enumerate() {
+        let same = bytemuck::bytes_of(found) == bytemuck::bytes_of(before);
+        assert!(is_inside[place] || same, "element {place} is not D's, and was written: {what}");
+    }
+}
+
+fn product<T: Element, D: Element>(
+    a: &Host<T>,
+    b: &Host<T>,
+    c: Option<&Host<D>>,
+    d: &Host<D>,
+    (alpha, beta): (f32, f32),
+) -> GpuResult<Vec<D>>
+where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    let (x, y, mut out) = (upload(&a.values), upload(&b.values), upload(&d.values));
+    let z = c.map(|c| upload(&c.values));
+    let mut options = Options::new().alpha(alpha).beta(beta);
+    if let (Some(z), Some(c)) = (&z, c) {
+        options = options.c(Matrix::new(z, c.layout)?);
+    }
+    let mut scratch = Scratch::new(gpu())?;
+    let views = (Matrix::new(&x, a.layout)?, Matrix::new(&y, b.layout)?);
+    matmul_into(gpu(), views.0, views.1, MatrixMut::new(&mut out, d.layout)?, options, &mut scratch)?;
+    out.to_vec()
+}
+
+fn uniform(rng: &mut StdRng) -> impl FnMut() -> f32 {
+    || rng.random_range(-1.0..1.0)
+}
+
+fn every_size<T: Element>()
+where
+    Plain: MatmulKernel<T, T> + MatmulKernel<T, f32>,
+{
+    let mut rng = rng();
+    for (which, [m, n, k]) in SIZES.into_iter().enumerate() {
+        // Each size with one of the orders of A and B, so that each order meets many sizes.
+        let (order_a, order_b) = (ORDERS[which % 2], ORDERS[which / 2 % 2]);
+        let a = Host::<T>::new(one(order_a, m, k), uniform(&mut rng));
+        let b = Host::<T>::new(one(order_b, k, n), uniform(&mut rng));
+        check::<T, T>(&a, &b, None, one(Order::RowMajor, m, n), (1.0, 0.0));
+        check::<T, f32>(&a, &b, None, one(ORDERS[which / 4 % 2], m, n), (1.0, 0.0));
+    }
+}
+
+#[test]
+fn bf16_of_every_size() {
+    every_size::<bf16>();
+}
+
+#[test]
+fn f16_of_every_size() {
+    every_size::<f16>();
+}
+
+#[test]
+fn all_orders_of_all_matrices() {
+    let mut rng = rng();
+    for at in 0..16 {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|bit| ORDERS[at >> bit & 1]);
+        let (m, n, k) = (137, 141, 150);
+        let x = Host::<bf16>::new(one(a, m, k), uniform(&mut rng));
+        let y = Host::<bf16>::new(one(b, k, n), uniform(&mut rng));
+        let z = Host::<bf16>::new(one(c, m, n), uniform(&mut rng));
+        check::<bf16, bf16>(&x, &y, Some(&z), one(d, m, n), (0.5, -2.0));
+    }
+}
+
+#[test]
+fn batches_and_one_matrix_for_all_of_them() {
+    let mut rng = rng();
+    let (m, n, k, batches) = (70, 136, 72, 3);
+    for (of_a, of_b) in [(3, 3), (1, 3), (3, 1), (1, 1)] {
+        let a = Host::<bf16>::new(many(Order::RowMajor, m, k, of_a), uniform(&mut rng));
+        let b = Host::<bf16>::new(many(Order::ColumnMajor, k, n, of_b), uniform(&mut rng));
+        let c = Host::<f32>::new(many(Order::RowMajor, m, n, of_b), uniform(&mut rng));
+        check::<bf16, f32>(&a, &b, Some(&c), many(Order::RowMajor, m, n, batches), (1.0, 1.0));
+    }
+}
+
+#[test]
+fn a_long_sum_is_split_and_the_same_again() {
+    let mut rng = rng();
+    let (m, n, k) = (65, 130, 2100);
+    assert!(explain(gpu(), [m, n, k], 1).splits > 1);
+    let a = Host::<bf16>::new(one(Order::RowMajor, m, k), uniform(&mut rng));
+    let b = Host::<bf16>::new(one(Order::ColumnMajor, k, n), uniform(&mut rng));
+    check::<bf16, bf16>(&a, &b, None, one(Order::ColumnMajor, m, n), (3.0, 0.5));
+    let d = Host::<f32>::new(one(Order::RowMajor, m, n), || 0.0);
+    let [first, second] = [(); 2].map(|()| product(&a, &b, None, &d, (1.0, 0.0)).unwrap());
+    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&first), bits(&second));
+}
+
+#[test]
+fn integers_are_exact() {
+    let mut rng = rng();
+    let (m, n, k) = (129, 257, 192);
+    let mut small = || rng.random_range(-8..=8) as f32;
+    let a = Host::<f16>::new(one(Order::ColumnMajor, m, k), &mut small);
+    let b = Host::<f16>::new(one(Order::RowMajor, k, n), &mut small);
+    let d = Host::<f32>::new(one(Order::RowMajor, m, n), || 0.0);
+    let found = product(&a, &b, None, &d, (1.0, 0.0)).unwrap();
+    let (x, y) = (a.exact(), b.exact());
+    let products = expected::matmul([&a.reference(&x, 0), &b.reference(&y, 0)], (1.0, 0.0), None);
+    for (at, product) in products.iter().enumerate() {
+        assert_eq!(f64::from(found[d.index(0, at / n, at % n)]), product.value, "element {at}");
+    }
+}
+
+#[test]
+fn d_is_written_wherever_it_is() {
+    // Rows of D that the copy engine cannot store, which threads do.
+    let (m, n, k) = (70, 131, 64);
+    let a = upload(&vec![bf16::ONE; m * k]);
+    let b = upload(&vec![bf16::from_f32(0.5); n * k]);
+    let mut d = poisoned::<bf16>(m * n + 1);
+    let poison = d.to_vec().unwrap()[0];
+    let view = MatrixMut::row_major(d.slice_mut(1..), m, n).unwrap();
+    let (a, b) = (Matrix::row_major(&a, m, k).unwrap(), Matrix::row_major(&b, n, k).unwrap());
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    matmul_into(gpu(), a, b.transposed(), view, Options::new(), &mut scratch).unwrap();
+    let found = d.to_vec().unwrap();
+    assert_eq!(found[0].to_bits(), poison.to_bits());
+    assert!(found[1..].iter().all(|x| x.to_f32() == 32.0));
+}
+
+#[test]
+fn nan_and_infinity_go_through() {
+    let (m, n, k) = (66, 72, 64);
+    let special = |at: usize, value: f32| {
+        let mut count = 0;
+        move || {
+            count += 1;
+            if count == at { value } else { 1.0 }
+        }
+    };
+    let b = Host::<bf16>::new(one(Order::RowMajor, k, n), || 1.0);
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let a = Host::<bf16>::new(one(Order::RowMajor, m, k), special(5 * k + 3, value));
+        let d = Host::<bf16>::new(one(Order::RowMajor, m, n), || 0.0);
+        for alpha in [1.0, 0.0] {
+            let found = product(&a, &b, None, &d, (alpha, 0.0)).unwrap();
+            let at = |i, j| found[d.index(0, i, j)].to_f32();
+            let expected = alpha * value;
+            assert!(at(5, 7) == expected || at(5, 7).is_nan() && expected.is_nan(), "{value} {alpha}");
+            assert_eq!((at(4, 7), at(6, 0)), (alpha * 64.0, alpha * 64.0));
+        }
+    }
+}
+
+#[test]
+fn c_is_not_read_where_beta_is_zero() {
+    let mut rng = rng();
+    for k in [0, 64] {
+        let a = Host::<bf16>::new(one(Order::RowMajor, 65, k), uniform(&mut rng));
+        let b = Host::<bf16>::new(one(Order::RowMajor, k, 72), uniform(&mut rng));
+        let c = Host::<bf16>::new(one(Order::RowMajor, 65, 72), || f32::NAN);
+        check::<bf16, bf16>(&a, &b, Some(&c), one(Order::RowMajor, 65, 72), (1.0, 0.0));
+    }
+}
+
+#[test]
+fn an_empty_sum_is_beta_times_c() {
+    let mut rng = rng();
+    for order in ORDERS {
+        let a = Host::<f16>::new(one(Order::RowMajor, 65, 0), || 0.0);
+        let b = Host::<f16>::new(one(Order::RowMajor, 0, 72), || 0.0);
+        let c = Host::<f32>::new(one(order, 65, 72), uniform(&mut rng));
+        check::<f16, f32>(&a, &b, Some(&c), one(Order::RowMajor, 65, 72), (1.0, 2.0));
+        // Without C it is D's own values.
+        check::<f16, f32>(&a, &b, None, one(order, 65, 72), (1.0, 2.0));
+    }
+}
+
+#[test]
+fn empty_matrices_are_left_alone() {
+    for [m, n] in [[0, 5], [5, 0], [0, 0]] {
+        let a = Host::<bf16>::new(one(Order::RowMajor, m, 8), || 1.0);
+        let b = Host::<bf16>::new(one(Order::RowMajor, 8, n), || 1.0);
+        check::<bf16, bf16>(&a, &b, None, one(Order::RowMajor, m, n), (1.0, 1.0));
+    }
+    let x = upload(&[bf16::ONE; 64]);
+    let empty = Matrix::row_major(&x, 8, 0).unwrap();
+    let d = matmul(gpu(), empty, empty.transposed()).unwrap();
+    assert_eq!(d.to_vec().unwrap(), [bf16::ZERO; 64]);
+}
+
+/// The message of a product that is refused.
+fn refused(a: MatrixLayout, b: MatrixLayout, d: MatrixLayout) -> String {
+    let (x, y) = (upload(&vec![bf16::ONE; 4096]), upload(&vec![bf16::ONE; 4096]));
+    let mut out = poisoned::<bf16>(4096);
+    let (x, y) = (Matrix::new(&x, a).unwrap(), Matrix::new(&y, b).unwrap());
+    let out = MatrixMut::new(&mut out, d).unwrap();
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    matmul_into(gpu(), x, y, out, Options::new(), &mut scratch).unwrap_err().to_string()
+}
+
+#[test]
+fn misuse_is_refused() {
+    let row = |m, n| one(Order::RowMajor, m, n);
+    assert_eq!(
+        refused(row(16, 32), row(16, 8), row(16, 8)),
+        "multiplying matrices: A is 16 × 32 and B is 16 × 8: A has 32 columns, and B 16 rows"
+    );
+    let shared = MatrixLayout { batches: 2, batch_stride: 8, ..row(16, 8) };
+    assert!(refused(row(16, 32), row(32, 8), shared).contains("are at the same place"));
+    assert!(refused(row(16, 30), row(30, 8), row(16, 8)).contains("A's leading dimension is 60 bytes"));
+    let x = upload(&[bf16::ONE; 100]);
+    let short = Matrix::row_major(&x, 10, 11).unwrap_err();
+    assert!(matches!(short, GpuError::SizeMismatch { expected: 110, found: 100, .. }), "{short}");
+    let narrow = Matrix::row_major(&x, 5, 10).unwrap().with_leading_dimension(9).unwrap_err();
+    assert!(narrow.to_string().contains("a leading dimension of 9"), "{narrow}");
+}
+
+#[test]
+fn scratch_is_as_large_as_it_says() {
+    let sizes = [65, 130, 2100];
+    let bytes = scratch_bytes(gpu(), sizes, 1);
+    assert!(bytes >= 2 * 65 * 130 * 4);
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    scratch.reserve(gpu(), bytes).unwrap();
+    let before = scratch.size_bytes();
+    let [m, n, k] = sizes;
+    let (a, b) = (upload(&vec![bf16::ONE; m * 2104]), upload(&vec![bf16::ONE; n * 2104]));
+    let a = Matrix::row_major(&a, m, k).unwrap().with_leading_dimension(2104).unwrap();
+    let b = Matrix::row_major(&b, n, k).unwrap().with_leading_dimension(2104).unwrap();
+    let mut d: DeviceBuffer<bf16> = poisoned(m * n);
+    let view = MatrixMut::column_major(&mut d, m, n).unwrap();
+    matmul_into(gpu(), a, b.transposed(), view, Options::new(), &mut scratch).unwrap();
+    assert_eq!(scratch.size_bytes(), before);
+}

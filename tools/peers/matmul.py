@@ -1,0 +1,58 @@
+"""The peers of the matrix products: PyTorch's, on normal data."""
+
+from peer import case, serve, torch
+
+
+def normals(kind, *shape):
+    return torch.randn(shape, device="cuda", dtype=torch.float32).to(kind)
+
+
+def product(kind, shape, a_turned=False, b_turned=False):
+    """A B for A of m × k and B of k × n, row-major unless turned."""
+    m, n, k = shape
+    a = normals(kind, k, m).t() if a_turned else normals(kind, m, k)
+    b = normals(kind, n, k).t() if b_turned else normals(kind, k, n)
+    d = torch.empty((m, n), device="cuda", dtype=kind)
+    return lambda: torch.matmul(a, b, out=d)
+
+
+@case("torch", "matmul/nn/bf16")
+def _(shape, seed):
+    return product(torch.bfloat16, shape)
+
+
+@case("torch", "matmul/nt/bf16")
+def _(shape, seed):
+    return product(torch.bfloat16, shape, b_turned=True)
+
+
+@case("torch", "matmul/tn/bf16")
+def _(shape, seed):
+    return product(torch.bfloat16, shape, a_turned=True)
+
+
+@case("torch", "matmul/tt/bf16")
+def _(shape, seed):
+    return product(torch.bfloat16, shape, True, True)
+
+
+@case("torch", "matmul/nn/f32")
+def _(shape, seed):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return product(torch.float32, shape)
+
+
+@case("torch", "matmul/nn/f64")
+def _(shape, seed):
+    return product(torch.float64, shape)
+
+
+@case("torch", "matmul/batched/bf16")
+def _(shape, seed):
+    batches, m, n, k = shape
+    a, b = normals(torch.bfloat16, batches, m, k), normals(torch.bfloat16, batches, k, n)
+    d = torch.empty((batches, m, n), device="cuda", dtype=torch.bfloat16)
+    return lambda: torch.matmul(a, b, out=d)
+
+
+serve()

@@ -1,0 +1,253 @@
+//! Matrix products, beside cuBLASLt's and PyTorch's, on normal data: what the tensor cores' power, and so their clock, depends
+//! on.
+//!
+//! `nn`, `nt`, `tn` and `tt` say which of A and B is transposed in memory; the shape is `[m, n, k]`.
+
+use bytemuck::Pod;
+use cuda_std::number::{bf16, f16};
+
+use crate::bench::check::{self, Fault};
+use crate::bench::data::Normal;
+use crate::bench::{Case, Random, Scale, data, rig};
+use ferrowarp::Gpu;
+use ferrowarp::error::GpuResult;
+use ferrowarp::memory::DeviceBuffer;
+use ferrowarp::ops::Scratch;
+use ferrowarp::ops::matmul::{self, Matrix, MatrixLayout, MatrixMut, Options, Order, matmul_into};
+use reference::matmul::{Product, Rounding};
+
+type Sizes = [usize; 3];
+
+/// Columns of D and lengths of the sums of layers of language models.
+const LAYERS: [[usize; 2]; 8] = [
+    [4096, 4096],
+    [14_336, 4096],
+    [4096, 14_336],
+    [8192, 8192],
+    [28_672, 8192],
+    [8192, 28_672],
+    [2112, 7168],
+    [128_256, 4096],
+];
+
+pub(super) fn cases(scale: &Scale) -> Vec<Case> {
+    let small = vec![[64, 96, 32]];
+    let quick = vec![[4096; 3], [8192; 3], [16, 4096, 14_336], [4095, 4097, 4099]];
+    let shapes = scale.pick(small.clone(), quick, all_shapes());
+    let mut cases: Vec<_> = shapes.into_iter().map(|sizes| multiplied("nn", sizes)).collect();
+    let square = scale.pick([40; 3], [4096; 3], [4096; 3]);
+    cases.extend(["nt", "tn", "tt"].map(|form| multiplied(form, square)));
+    cases.push(batched(scale.pick(
+        [3, 40, 48, 32],
+        [64, 1024, 1024, 1024],
+        [64, 1024, 1024, 1024],
+    )));
+    for sizes in scale.pick(small, vec![[4096; 3]], vec![[4096; 3], [8192; 3]]) {
+        cases.extend(steps(sizes));
+    }
+    cases
+}
+
+/// Squares, layers at several numbers of rows, a long sum, and sizes that nothing divides.
+fn all_shapes() -> Vec<Sizes> {
+    let squares = [256, 512, 1024, 2048, 4096, 8192, 16_384].map(|side| [side; 3]);
+    let rows = [1, 8, 16, 64, 128, 512, 2048, 8192];
+    let layers = LAYERS.iter().flat_map(|&[n, k]| rows.map(|m| [m, n, k]));
+    let odd = [[128, 128, 1 << 20], [4095, 4097, 4099]];
+    squares.into_iter().chain(layers).chain(odd).collect()
+}
+
+/// The steps from a loop to tensor cores, and the other types of elements.
+fn steps(sizes: Sizes) -> Vec<Case> {
+    let bf16_rounding = Rounding::TENSOR.to_bf16();
+    vec![
+        step::<bf16, bf16>("naive", bf16_rounding, sizes, |gpu, a, b, d| {
+            matmul::naive_into(gpu, a, b, d, Options::new())
+        }),
+        step::<bf16, bf16>("tiled", bf16_rounding, sizes, |gpu, a, b, d| {
+            matmul::tiled_into(gpu, a, b, d, Options::new())
+        }),
+        step::<bf16, bf16>("registers", bf16_rounding, sizes, |gpu, a, b, d| {
+            matmul::registers_into(gpu, a, b, d, Options::new())
+        }),
+        step::<bf16, bf16>("warps", bf16_rounding, sizes, |gpu, a, b, d| {
+            matmul::warps_into(gpu, a, b, d, Options::new())
+        }),
+        step::<f16, f16>("warps", Rounding::TENSOR.to_f16(), sizes, |gpu, a, b, d| {
+            matmul::warps_into(gpu, a, b, d, Options::new())
+        }),
+        step::<f32, f32>("nn", Rounding::ORDINARY, sizes, |gpu, a, b, d| {
+            matmul::registers_into(gpu, a, b, d, Options::new())
+        })
+        .goal_if(sizes[0] >= 4096, "cuBLASLt", 1.0),
+        step::<f32, f32>("tf32", Rounding::TF32, sizes, |gpu, a, b, d| {
+            matmul::tf32_into(gpu, a, b, d, Options::new())
+        }),
+        step::<f32, f32>("three-tf32", Rounding::THREE_TF32, sizes, |gpu, a, b, d| {
+            matmul::three_tf32_into(gpu, a, b, d, Options::new())
+        }),
+        step::<f64, f64>("nn", Rounding::DOUBLE, sizes, |gpu, a, b, d| {
+            matmul::double_into(gpu, a, b, d, (1.0, 0.0), None)
+        })
+        .goal_if(sizes[0] >= 4096, "cuBLASLt", 0.98),
+        bytes(sizes),
+    ]
+}
+
+/// A product on normal data, with its buffers: A, B and D, `batches` of each.
+struct Rigged<T: Pod, D: Pod> {
+    a: DeviceBuffer<T>,
+    b: DeviceBuffer<T>,
+    d: DeviceBuffer<D>,
+    scratch: Scratch,
+}
+
+/// The layouts of A, B and D of a form.
+fn layouts(form: &str, [m, n, k]: Sizes, batches: usize) -> [MatrixLayout; 3] {
+    let order = |letter: usize| match form.as_bytes().get(letter) {
+        Some(b't') if form.len() == 2 => Order::ColumnMajor,
+        _ => Order::RowMajor,
+    };
+    let layout = |order, rows, columns| MatrixLayout {
+        batches,
+        batch_stride: rows * columns,
+        ..MatrixLayout::new(order, rows, columns)
+    };
+    [layout(order(0), m, k), layout(order(1), k, n), layout(Order::RowMajor, m, n)]
+}
+
+/// Compares samples of D with sums in f64.
+fn compare<T: Pod, D: Random + Into<f64>>(
+    d: &DeviceBuffer<D>,
+    layouts: [MatrixLayout; 3],
+    rounding: Rounding,
+    value: impl Fn(u32, usize) -> f64,
+    seed: u32,
+) -> Result<(), Fault> {
+    let [a, b, of_d] = layouts;
+    let (m, n, k) = (of_d.rows, of_d.columns, a.columns);
+    let at = |layout: &MatrixLayout, batch: usize, i: usize, j: usize| {
+        let (major, minor) = if layout.order == Order::RowMajor { (i, j) } else { (j, i) };
+        batch * layout.batch_stride + major * layout.leading + minor
+    };
+    check::for_samples(d, |index, found: D| {
+        // Each sample is a run of neighbours; a few of them suffice, as each is a sum over K.
+        if !index.is_multiple_of(31) {
+            return Ok(());
+        }
+        let (batch, row, column) = (index / (m * n), index / n % m, index % n);
+        let mut product = Product { value: 0.0, magnitude: 0.0, addend: 0.0 };
+        for step in 0..k {
+            let term = value(seed, at(&a, batch, row, step))
+                * value(seed + 1, at(&b, batch, step, column));
+            product.value += term;
+            product.magnitude += term.abs();
+        }
+        check::near("element of D", found.into(), product.value, rounding.bound(k, &product))
+    })
+}
+
+/// A case of `form` on normal data, which `run` multiplies.
+fn on_normals<T: Normal + Into<f64>, D: Random + Into<f64>>(
+    form: &'static str,
+    rounding: Rounding,
+    sizes: Sizes,
+    batches: Option<usize>,
+    run: impl Fn(&Gpu, [MatrixLayout; 3], &mut Rigged<T, D>) -> GpuResult<()> + Copy + 'static,
+) -> Case {
+    let [m, n, k] = sizes;
+    let count = batches.unwrap_or(1);
+    let layouts = layouts(form, sizes, count);
+    let bytes = count * ((m * k + k * n) * size_of::<T>() + m * n * size_of::<D>());
+    let shape: Vec<usize> = batches.into_iter().chain(sizes).collect();
+    Case::new(["matmul", form, T::NAME], shape, bytes, move |gpu, seed| {
+        let state = Rigged::<T, D> {
+            a: data::normal(gpu, count * m * k, seed)?,
+            b: data::normal(gpu, count * k * n, seed + 1)?,
+            d: data::poisoned(gpu, count * m * n)?,
+            scratch: Scratch::new(gpu)?,
+        };
+        rig(
+            state,
+            |state, _| data::poison(&mut state.d),
+            move |state, gpu| run(gpu, layouts, state),
+            move |state, _| {
+                let value = |seed, index| data::normal_value::<T>(seed, index).into();
+                compare::<T, D>(&state.d, layouts, rounding, value, seed)
+            },
+        )
+    })
+    .in_operations(2 * (count * m * n * k) as u64)
+}
+
+fn multiplied(form: &'static str, sizes: Sizes) -> Case {
+    let is_square = sizes == [4096; 3] || sizes == [8192; 3];
+    on_normals::<bf16, bf16>(form, Rounding::TENSOR.to_bf16(), sizes, None, chosen)
+        .goal_if(is_square, "cuBLASLt", 1.0)
+        .goal_if(!is_square && sizes[0] >= 64, "cuBLASLt", 0.9)
+}
+
+fn batched([batches, m, n, k]: [usize; 4]) -> Case {
+    on_normals::<bf16, bf16>(
+        "batched",
+        Rounding::TENSOR.to_bf16(),
+        [m, n, k],
+        Some(batches),
+        chosen,
+    )
+}
+
+/// What `ops::matmul` chooses; where rows are not aligned for it, the kernel that takes any.
+fn chosen(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<bf16, bf16>) -> GpuResult<()> {
+    let Rigged { a, b, d, scratch } = state;
+    let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
+    let d = MatrixMut::new(d, layouts[2])?;
+    let is_aligned = layouts[..2].iter().all(|layout| layout.leading.is_multiple_of(8));
+    if is_aligned {
+        matmul_into(gpu, a, b, d, Options::new(), scratch)
+    } else {
+        matmul::warps_into(gpu, a, b, d, Options::new())
+    }
+}
+
+fn step<T: Normal + Into<f64>, D: Random + Into<f64>>(
+    form: &'static str,
+    rounding: Rounding,
+    sizes: Sizes,
+    run: fn(&Gpu, Matrix<'_, T>, Matrix<'_, T>, MatrixMut<'_, D>) -> GpuResult<()>,
+) -> Case {
+    on_normals::<T, D>(form, rounding, sizes, None, move |gpu, layouts, state| {
+        let (a, b) = (Matrix::new(&state.a, layouts[0])?, Matrix::new(&state.b, layouts[1])?);
+        run(gpu, a, b, MatrixMut::new(&mut state.d, layouts[2])?)
+    })
+}
+
+/// Bytes over their whole range, which are multiplied exactly.
+fn bytes(sizes: Sizes) -> Case {
+    let [m, n, k] = sizes;
+    let layouts = layouts("nt", sizes, 1);
+    Case::new(["matmul", "nt", "i8"], sizes, m * k + k * n + 4 * m * n, move |gpu, seed| {
+        let state = Rigged::<i8, i32> {
+            a: data::random(gpu, m * k, seed)?,
+            b: data::random(gpu, k * n, seed + 1)?,
+            d: data::poisoned(gpu, m * n)?,
+            scratch: Scratch::new(gpu)?,
+        };
+        rig(
+            state,
+            |state, _| data::poison(&mut state.d),
+            move |state, gpu| {
+                let (a, b) =
+                    (Matrix::new(&state.a, layouts[0])?, Matrix::new(&state.b, layouts[1])?);
+                let d = MatrixMut::new(&mut state.d, layouts[2])?;
+                matmul::integer_into(gpu, a, b, d, Options::new())
+            },
+            move |state, _| {
+                let exact = Rounding { sum: 0.0, scale: 0.0, output: 0.0, ..Rounding::DOUBLE };
+                let value = |seed, index| f64::from(data::value::<i8>(seed, index));
+                compare::<i8, i32>(&state.d, layouts, exact, value, seed)
+            },
+        )
+    })
+    .in_operations(2 * (m * n * k) as u64)
+}
