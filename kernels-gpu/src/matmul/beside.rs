@@ -106,9 +106,8 @@ impl<'a, D: Value, E: Epilogue> Beside<'a, D, E> {
     #[inline(always)]
     pub unsafe fn finish(&self, sum: f32, batch: usize, row: usize, column: usize) -> D {
         // SAFETY: the caller's promise.
-        let (c, vectors) = unsafe {
-            (self.c(batch, row, column), (self.of_row(row), self.of_column(column)))
-        };
+        let (c, vectors) =
+            unsafe { (self.c(batch, row, column), (self.of_row(row), self.of_column(column))) };
         D::narrow(self.apply(sum, c, vectors, [batch as u32, row as u32, column as u32]))
     }
 }

@@ -197,7 +197,8 @@ unsafe fn produce<T: TensorElement, const N: usize>(
     schedule: &Schedule,
     work: Work,
 ) {
-    let (row, column) = ((work.row as usize * ROWS_OF_TILE) as i32, (work.column as usize * N) as i32);
+    let (row, column) =
+        ((work.row as usize * ROWS_OF_TILE) as i32, (work.column as usize * N) as i32);
     let (batch_a, batch_b) =
         ((work.batch * schedule.a_batches) as i32, (work.batch * schedule.b_batches) as i32);
     for step in work.steps.0..work.steps.1 {
@@ -214,7 +215,11 @@ unsafe fn produce<T: TensorElement, const N: usize>(
                     let map = maps.map::<Across<T>, Swizzle128>(0);
                     for part in 0..boxes(ROWS_OF_TILE) {
                         let to = a.cast::<Tile<Across<T>, Swizzle128>>().add(part);
-                        map.load(to, [batch_a, depth, row + (part * SPAN_ELEMENTS) as i32], slot.barrier());
+                        map.load(
+                            to,
+                            [batch_a, depth, row + (part * SPAN_ELEMENTS) as i32],
+                            slot.barrier(),
+                        );
                     }
                 }
                 if schedule.b_across == 0 {
@@ -224,7 +229,11 @@ unsafe fn produce<T: TensorElement, const N: usize>(
                     let map = maps.map::<Across<T>, Swizzle128>(1);
                     for part in 0..boxes(N) {
                         let to = b.cast::<Tile<Across<T>, Swizzle128>>().add(part);
-                        map.load(to, [batch_b, depth, column + (part * SPAN_ELEMENTS) as i32], slot.barrier());
+                        map.load(
+                            to,
+                            [batch_b, depth, column + (part * SPAN_ELEMENTS) as i32],
+                            slot.barrier(),
+                        );
                     }
                 }
             }
@@ -260,7 +269,10 @@ unsafe fn consume<T, const N: usize, const A_ACROSS: bool, const B_ACROSS: bool>
                 let of_own = a.cast::<Tile<[[T; SPAN_ELEMENTS]; DEPTH], Swizzle128>>().add(own);
                 Descriptor::of_columns(of_own, 0)
             } else {
-                Descriptor::of_rows(a.cast::<Tile<[[T; DEPTH]; ROWS_OF_TILE], Swizzle128>>(), own * ROWS)
+                Descriptor::of_rows(
+                    a.cast::<Tile<[[T; DEPTH]; ROWS_OF_TILE], Swizzle128>>(),
+                    own * ROWS,
+                )
             };
             let b = if B_ACROSS {
                 Descriptor::of_columns(b.cast::<Tile<[[T; SPAN_ELEMENTS]; DEPTH], Swizzle128>>(), 0)
@@ -382,7 +394,8 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
                     copy_16(place, from);
                 } else {
                     for k in 0..Self::VECTOR {
-                        let value = if k < elements { *from.add(k * columns) } else { D::narrow(0.0) };
+                        let value =
+                            if k < elements { *from.add(k * columns) } else { D::narrow(0.0) };
                         place.add(k).write(value);
                     }
                 }
@@ -514,7 +527,8 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
     // SAFETY: the launch gives the memory; all threads together; one thread fills, and one of each of two consumers arrives.
     let pipeline = unsafe {
         let stages = SharedArray::<Stage<N>, STAGES>::from_raw((&raw mut (*memory).stages).cast());
-        let barriers = SharedArray::<u64, { 2 * STAGES }>::from_raw((&raw mut (*memory).barriers).cast());
+        let barriers =
+            SharedArray::<u64, { 2 * STAGES }>::from_raw((&raw mut (*memory).barriers).cast());
         TilePipeline::new(stages, barriers, 2)
     };
     let (group, thread) = (warpgroup_id(), thread_in_warpgroup());
@@ -544,10 +558,18 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
                 let steps = work.steps.1 - work.steps.0;
                 let mut sums = Accumulator::<f32, N>::zeroed();
                 match (schedule.a_across != 0, schedule.b_across != 0) {
-                    (false, false) => consume::<T, N, false, false>(&mut consumer, &mut sums, own, thread, steps),
-                    (false, true) => consume::<T, N, false, true>(&mut consumer, &mut sums, own, thread, steps),
-                    (true, false) => consume::<T, N, true, false>(&mut consumer, &mut sums, own, thread, steps),
-                    (true, true) => consume::<T, N, true, true>(&mut consumer, &mut sums, own, thread, steps),
+                    (false, false) => {
+                        consume::<T, N, false, false>(&mut consumer, &mut sums, own, thread, steps)
+                    }
+                    (false, true) => {
+                        consume::<T, N, false, true>(&mut consumer, &mut sums, own, thread, steps)
+                    }
+                    (true, false) => {
+                        consume::<T, N, true, false>(&mut consumer, &mut sums, own, thread, steps)
+                    }
+                    (true, true) => {
+                        consume::<T, N, true, true>(&mut consumer, &mut sums, own, thread, steps)
+                    }
                 }
                 let row = work.row as usize * ROWS_OF_TILE + own * ROWS;
                 let (in_box, _) = Accumulator::<f32, N>::position(thread, 0);

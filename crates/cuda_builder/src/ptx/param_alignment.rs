@@ -10,10 +10,8 @@ const DECLARATION: &str = ".param .align ";
 
 /// The text with the alignments that its kernels ask for.
 pub(super) fn raise(text: String) -> String {
-    let wanted: BTreeMap<&str, &str> = text
-        .lines()
-        .filter_map(|line| line.split_once(MARK)?.1.trim().split_once(' '))
-        .collect();
+    let wanted: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.split_once(MARK)?.1.trim().split_once(' ')).collect();
     if wanted.is_empty() {
         return text;
     }

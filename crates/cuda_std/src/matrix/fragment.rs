@@ -294,7 +294,11 @@ mod tests {
         for lane in 0..32 {
             for index in 0..Fragment::<R, S, T>::ELEMENTS {
                 let (row, column) = Fragment::<R, S, T>::position(lane, index);
-                assert_eq!(row + rows * column, layout.offset(lane + 32 * index), "lane {lane}, {index}");
+                assert_eq!(
+                    row + rows * column,
+                    layout.offset(lane + 32 * index),
+                    "lane {lane}, {index}"
+                );
             }
         }
     }

@@ -34,7 +34,7 @@ mod matrix;
 mod operands;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DevicePtr, DeviceRead};
+use cuda_std::launch::DevicePtr;
 use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::{Epilogue, Plain, Problem, Strides};
 
@@ -47,7 +47,9 @@ use super::block_count;
 use super::scan::unwritten;
 use super::scratch::{Scratch, size_of_parts};
 use super::views::As;
-use crate::error::{GpuError, GpuResult};
+#[cfg(doc)]
+use crate::error::GpuError;
+use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSlice};
 use crate::stream::{AsStream, Stream};
 
@@ -135,7 +137,8 @@ where
     let batches = x.batches.max(y.batches);
     let len = x.rows.checked_mul(y.columns).and_then(|len| len.checked_mul(batches));
     let mut out = unwritten(on, len.unwrap_or(usize::MAX))?;
-    let d = MatrixMut::row_major(&mut out, x.rows, y.columns)?.batched(batches, x.rows * y.columns)?;
+    let d =
+        MatrixMut::row_major(&mut out, x.rows, y.columns)?.batched(batches, x.rows * y.columns)?;
     let mut scratch = Scratch::new(on)?;
     matmul_into(on, a, b, d, Options::new(), &mut scratch)?;
     Ok(out)
@@ -174,14 +177,18 @@ where
 pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> usize {
     let machine = Machine::of(on.as_stream().inner().context().info());
     // A product of a column-major D is that of the transposes.
-    let of = |m, n| size_of_parts(&[Choice::new(&machine, [m, n, k], batches).partial_bytes(m, n, batches)]);
+    let of = |m, n| {
+        size_of_parts(&[
+            Choice::new(&machine, [m, n, k], batches, true).partial_bytes(m, n, batches)
+        ])
+    };
     of(m, n).max(of(n, m))
 }
 
 /// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order, and why: `Display` prints it.
 #[must_use]
 pub fn explain(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> Choice {
-    Choice::new(&Machine::of(on.as_stream().inner().context().info()), [m, n, k], batches)
+    Choice::new(&Machine::of(on.as_stream().inner().context().info()), [m, n, k], batches, true)
 }
 
 impl Prepared {
@@ -202,7 +209,7 @@ impl Prepared {
         let Self { problem, a: left, b: right, is_exchanged } = self;
         let (a, b) = if is_exchanged { (b, a) } else { (a, b) };
         let (m, n, batches) = (problem.m as usize, problem.n as usize, problem.batches as usize);
-        let choice = Choice::new(machine, [m, n, problem.k as usize], batches);
+        let choice = Choice::new(machine, [m, n, problem.k as usize], batches, E::CAN_SPLIT);
         let c = As::<D>::optional(options.c.as_ref().map(|c| &c.memory));
         let c_from = DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address);
         let per_row = As::<D>::optional(options.per_row.as_ref());
@@ -210,11 +217,28 @@ impl Prepared {
         let address = d.raw().address;
         if choice.splits == 1 {
             machine.check()?;
-            let (maps, schedule) = schedule(stream, &choice, &problem, &left, &right, address, size_of::<D>())?;
-            let arguments = Arguments { form: choice.tile.form(), blocks: choice.blocks, maps, schedule, problem };
+            let (maps, schedule) =
+                schedule(stream, &choice, &problem, &left, &right, address, size_of::<D>())?;
+            let arguments = Arguments {
+                form: choice.tile.form(),
+                blocks: choice.blocks,
+                maps,
+                schedule,
+                problem,
+            };
             // SAFETY: the shapes were checked, the maps and the schedule are of them.
             return unsafe {
-                options.epilogue.launch(stream, &arguments, &a.memory, &b.memory, &c, c_from, &per_row, &per_column, &mut d.memory)
+                options.epilogue.launch(
+                    stream,
+                    &arguments,
+                    &a.memory,
+                    &b.memory,
+                    &c,
+                    c_from,
+                    &per_row,
+                    &per_column,
+                    &mut d.memory,
+                )
             };
         }
         let (_, [partials]) = scratch.parts(stream, [choice.partial_bytes(m, n, batches)])?;
@@ -223,23 +247,52 @@ impl Prepared {
         let strides = Strides { row: leading, column: 1, batch: m as u64 * leading };
         if choice.splits > 1 {
             machine.check()?;
-            let problem = Problem { d: strides, alpha: 1.0, beta: 0.0, splits: choice.splits, ..problem };
+            let problem =
+                Problem { d: strides, alpha: 1.0, beta: 0.0, splits: choice.splits, ..problem };
             let address = partials.as_device_ptr().address();
-            let (maps, schedule) = schedule(stream, &choice, &problem, &left, &right, address, size_of::<f32>())?;
-            let arguments = Arguments { form: choice.tile.form(), blocks: choice.blocks, maps, schedule, problem };
+            let (maps, schedule) =
+                schedule(stream, &choice, &problem, &left, &right, address, size_of::<f32>())?;
+            let arguments = Arguments {
+                form: choice.tile.form(),
+                blocks: choice.blocks,
+                maps,
+                schedule,
+                problem,
+            };
             let (none, nowhere) = (As::<f32>::none(), DevicePtr::from_raw(address));
             // SAFETY: as above; D is a matrix for each part of the sums.
             unsafe {
-                Plain.launch(stream, &arguments, &a.memory, &b.memory, &none, nowhere, &none, &none, &mut partials)?;
+                Plain.launch(
+                    stream,
+                    &arguments,
+                    &a.memory,
+                    &b.memory,
+                    &none,
+                    nowhere,
+                    &none,
+                    &none,
+                    &mut partials,
+                )?;
             }
         }
         let problem = Problem { a: strides, splits: choice.splits, ..problem };
-        let blocks = block_count(m.saturating_mul(batches)).min(machine.multiprocessors * FINISH_BLOCKS);
+        let blocks =
+            block_count(m.saturating_mul(batches)).min(machine.multiprocessors * FINISH_BLOCKS);
         let arguments = Arguments { form: form::FINISH, blocks, problem, ..Arguments::default() };
         let (sums, none) = (As::<T>::new(&partials), As::<T>::none());
         // SAFETY: the partial sums were written by the launch before, or there are none; the rest as above.
         unsafe {
-            options.epilogue.launch(stream, &arguments, &sums, &none, &c, c_from, &per_row, &per_column, &mut d.memory)
+            options.epilogue.launch(
+                stream,
+                &arguments,
+                &sums,
+                &none,
+                &c,
+                c_from,
+                &per_row,
+                &per_column,
+                &mut d.memory,
+            )
         }
     }
 }

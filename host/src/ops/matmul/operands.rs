@@ -65,7 +65,12 @@ impl Prepared {
             return Err(wrong(format!("C is {of_c}, and D is {z}")));
         }
         check_vector(E::OPERANDS.per_row, options.per_row.map(|v| v.len()), z.rows, "row")?;
-        check_vector(E::OPERANDS.per_column, options.per_column.map(|v| v.len()), z.columns, "column")?;
+        check_vector(
+            E::OPERANDS.per_column,
+            options.per_column.map(|v| v.len()),
+            z.columns,
+            "column",
+        )?;
         check_own_elements(&z)?;
         let d_raw = d.raw();
         let (left, right) = (a.raw(), b.raw());
@@ -87,7 +92,10 @@ impl Prepared {
             batches: z.batches as u32,
             a: a.strides,
             b: b.strides,
-            c: Strides { batch: if of_c.batches == 1 { 0 } else { of_c.batch_stride as u64 }, ..strides(&of_c) },
+            c: Strides {
+                batch: if of_c.batches == 1 { 0 } else { of_c.batch_stride as u64 },
+                ..strides(&of_c)
+            },
             d: strides(&z),
             alpha: options.alpha,
             beta: options.beta,
@@ -105,17 +113,25 @@ fn repeats(layout: &MatrixLayout, batches: usize) -> bool {
 
 fn check_shapes(a: &MatrixLayout, b: &MatrixLayout, d: &MatrixLayout) -> GpuResult<()> {
     if a.columns != b.rows {
-        let reason = format!("A is {a} and B is {b}: A has {} columns, and B {} rows", a.columns, b.rows);
+        let reason =
+            format!("A is {a} and B is {b}: A has {} columns, and B {} rows", a.columns, b.rows);
         return Err(wrong(reason));
     }
     if (a.rows, b.columns) != (d.rows, d.columns) {
-        return Err(wrong(format!("A is {a} and B is {b}, so D is {} × {}, and not {d}", a.rows, b.columns)));
+        return Err(wrong(format!(
+            "A is {a} and B is {b}, so D is {} × {}, and not {d}",
+            a.rows, b.columns
+        )));
     }
     if !repeats(a, d.batches) || !repeats(b, d.batches) {
-        return Err(wrong(format!("A is {a} and B is {b}, and D is {d}: each has as many matrices as D, or one")));
+        return Err(wrong(format!(
+            "A is {a} and B is {b}, and D is {d}: each has as many matrices as D, or one"
+        )));
     }
     match [d.rows, d.columns, a.columns, d.batches].iter().find(|size| **size >= SIZE_LIMIT) {
-        Some(size) => Err(wrong(format!("A is {a} and B is {b}: a size of {size}, and the limit is 2^31"))),
+        Some(size) => {
+            Err(wrong(format!("A is {a} and B is {b}: a size of {size}, and the limit is 2^31")))
+        }
         None => Ok(()),
     }
 }
@@ -149,7 +165,8 @@ fn check_own_elements(d: &MatrixLayout) -> GpuResult<()> {
 }
 
 fn check_apart(name: &str, of: (&RawSlice, usize), d: (&RawSlice, usize)) -> GpuResult<()> {
-    let range = |(raw, bytes): (&RawSlice, usize)| (raw.address, raw.address + (raw.len * bytes) as u64);
+    let range =
+        |(raw, bytes): (&RawSlice, usize)| (raw.address, raw.address + (raw.len * bytes) as u64);
     let ((start, end), (d_start, d_end)) = (range(of), range(d));
     if start < d_end && d_start < end && start < end && d_start < d_end {
         return Err(wrong(format!("the memory of D overlaps that of {name}")));
@@ -163,7 +180,13 @@ impl Operand {
         let batch = if layout.batches == 1 { 0 } else { strides.batch };
         // Only moved: the copy engine need not know more than the size.
         let type_code = TensorType::U16;
-        Self { address: raw.address, strides: Strides { batch, ..strides }, name, bytes: size_of::<T>(), type_code }
+        Self {
+            address: raw.address,
+            strides: Strides { batch, ..strides },
+            name,
+            bytes: size_of::<T>(),
+            type_code,
+        }
     }
 
     fn transposed(self) -> Self {
@@ -171,14 +194,29 @@ impl Operand {
     }
 
     /// The map of `outer × inner` elements, which are `along` a stride and contiguous, in boxes.
-    fn map(&self, stream: &Stream, sizes: [usize; 3], along: u64, boxes: [usize; 2]) -> GpuResult<MapWords> {
+    fn map(
+        &self,
+        stream: &Stream,
+        sizes: [usize; 3],
+        along: u64,
+        boxes: [usize; 2],
+    ) -> GpuResult<MapWords> {
         let [batches, outer, inner] = sizes;
         let batches = if self.strides.batch == 0 { 1 } else { batches };
         let bytes = self.bytes as u64;
-        let row_bytes = if outer == 1 { (inner as u64 * bytes).next_multiple_of(UNIT_BYTES) } else { along * bytes };
+        let row_bytes = if outer == 1 {
+            (inner as u64 * bytes).next_multiple_of(UNIT_BYTES)
+        } else {
+            along * bytes
+        };
         let batch_bytes = if batches == 1 { UNIT_BYTES } else { self.strides.batch * bytes };
-        for (what, value) in [("address", self.address), ("leading dimension", row_bytes), ("stride of the batch", batch_bytes)] {
-            if !value.is_multiple_of(UNIT_BYTES) || value >= STRIDE_LIMIT_BYTES && what != "address" {
+        for (what, value) in [
+            ("address", self.address),
+            ("leading dimension", row_bytes),
+            ("stride of the batch", batch_bytes),
+        ] {
+            if !value.is_multiple_of(UNIT_BYTES) || value >= STRIDE_LIMIT_BYTES && what != "address"
+            {
                 return Err(wrong(format!(
                     "{}'s {what} is {value} bytes{}; on this device it has to be a multiple of 16 below 2^40",
                     self.name,
@@ -207,7 +245,8 @@ pub(super) fn schedule(
     d_address: u64,
     d_bytes: usize,
 ) -> GpuResult<([MapWords; 3], Schedule)> {
-    let [m, n, k, batches] = [problem.m, problem.n, problem.k, problem.batches].map(|size| size as usize);
+    let [m, n, k, batches] =
+        [problem.m, problem.n, problem.k, problem.batches].map(|size| size as usize);
     let columns = choice.tile.columns();
     // A vector is contiguous both ways: rows of one element are better read as a column.
     let a_across = a.strides.column != 1 || (k == 1 && a.strides.row == 1);
@@ -236,12 +275,23 @@ pub(super) fn schedule(
 }
 
 /// The map of D, where the copy engine can store to it.
-fn map_of_d(stream: &Stream, problem: &Problem, address: u64, bytes: usize) -> GpuResult<Option<MapWords>> {
+fn map_of_d(
+    stream: &Stream,
+    problem: &Problem,
+    address: u64,
+    bytes: usize,
+) -> GpuResult<Option<MapWords>> {
     let outputs = u64::from(problem.batches) * u64::from(problem.splits);
     let (m, n) = (u64::from(problem.m), u64::from(problem.n));
-    let row = if m == 1 { (n * bytes as u64).next_multiple_of(UNIT_BYTES) } else { problem.d.row * bytes as u64 };
+    let row = if m == 1 {
+        (n * bytes as u64).next_multiple_of(UNIT_BYTES)
+    } else {
+        problem.d.row * bytes as u64
+    };
     let batch = if outputs == 1 { UNIT_BYTES } else { problem.d.batch * bytes as u64 };
-    let fits = |stride: u64| stride.is_multiple_of(UNIT_BYTES) && stride > 0 && stride < STRIDE_LIMIT_BYTES;
+    let fits = |stride: u64| {
+        stride.is_multiple_of(UNIT_BYTES) && stride > 0 && stride < STRIDE_LIMIT_BYTES
+    };
     if !fits(row) || !fits(batch) || !address.is_multiple_of(UNIT_BYTES) {
         return Ok(None);
     }
@@ -249,7 +299,8 @@ fn map_of_d(stream: &Stream, problem: &Problem, address: u64, bytes: usize) -> G
         4 => (TensorType::U32, stored_columns::<u32>()),
         _ => (TensorType::U16, stored_columns::<u16>()),
     };
-    encode(stream, ty, address, [n, m, outputs], [row, batch], [columns as u32, STORED_ROWS, 1]).map(Some)
+    encode(stream, ty, address, [n, m, outputs], [row, batch], [columns as u32, STORED_ROWS, 1])
+        .map(Some)
 }
 
 /// Lets the driver describe a tensor of three dimensions, innermost first.
@@ -304,16 +355,26 @@ mod tests {
             text(layout(3, 4), layout(5, 6), layout(3, 6)),
             "multiplying matrices: A is 3 × 4 and B is 5 × 6: A has 4 columns, and B 5 rows"
         );
-        assert!(text(layout(3, 4), layout(4, 6), layout(6, 3)).contains("so D is 3 × 6, and not 6 × 3"));
+        assert!(
+            text(layout(3, 4), layout(4, 6), layout(6, 3)).contains("so D is 3 × 6, and not 6 × 3")
+        );
         let batch = MatrixLayout { batches: 2, batch_stride: 12, ..layout(3, 4) };
         let of_three = MatrixLayout { batches: 3, batch_stride: 18, ..layout(3, 6) };
         assert!(text(batch, layout(4, 6), of_three).contains("A is 2 × (3 × 4)"));
-        assert!(text(layout(1 << 31, 4), layout(4, 6), layout(1 << 31, 6)).contains("the limit is 2^31"));
+        assert!(
+            text(layout(1 << 31, 4), layout(4, 6), layout(1 << 31, 6))
+                .contains("the limit is 2^31")
+        );
     }
 
     #[test]
     fn elements_of_d_are_apart() {
-        let batch = |stride, leading| MatrixLayout { batches: 3, batch_stride: stride, leading, ..layout(4, 8) };
+        let batch = |stride, leading| MatrixLayout {
+            batches: 3,
+            batch_stride: stride,
+            leading,
+            ..layout(4, 8)
+        };
         assert!(check_own_elements(&batch(32, 8)).is_ok());
         // Matrices side by side: a row of each, and then the next row of each.
         assert!(check_own_elements(&batch(8, 24)).is_ok());
