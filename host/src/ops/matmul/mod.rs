@@ -301,3 +301,8 @@ impl Prepared {
 const PARTIAL_ALIGN: usize = 4;
 /// Blocks that add partial sums, for each multiprocessor.
 const FINISH_BLOCKS: u32 = 8;
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../book/src/matmul.md")]
+struct Chapter;
