@@ -192,6 +192,7 @@ pub fn explain(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> Cho
 }
 
 impl Prepared {
+    #[allow(clippy::too_many_arguments)]
     fn run<T: Pod, D: Pod, E>(
         self,
         stream: &Stream,
