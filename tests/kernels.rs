@@ -13,6 +13,7 @@ mod grayscale;
 mod histogram;
 mod loads;
 mod map;
+mod matmul;
 mod matmul_steps;
 mod merge;
 mod norm;

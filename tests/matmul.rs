@@ -11,8 +11,8 @@ use ferrowarp::ops::matmul::{
     Matrix, MatrixLayout, MatrixMut, Options, Order, explain, matmul, matmul_into, scratch_bytes,
 };
 use ferrowarp::{GpuError, GpuResult};
-use kernels_gpu::matmul::Plain;
 use kernels_gpu::matmul::form::MatmulKernel;
+use kernels_gpu::matmul::{ColumnBias, Gelu, Plain, Then};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use reference::matmul as expected;
@@ -147,9 +147,15 @@ fn check<T: Element, D: Element>(
             let (i, j) = (at / d_layout.columns, at % d_layout.columns);
             let place = before.index(batch, i, j);
             is_inside[place] = true;
-            let (value, allowed) = (found[place].exact(), D::ROUNDING.bound(a.layout.columns, product));
-            let is_near = (value - product.value).abs() <= allowed || value.is_nan() && product.value.is_nan();
-            assert!(is_near, "({batch}, {i}, {j}): {value} and not {} within {allowed:e}: {what}", product.value);
+            let (value, allowed) =
+                (found[place].exact(), D::ROUNDING.bound(a.layout.columns, product));
+            let is_near = (value - product.value).abs() <= allowed
+                || value.is_nan() && product.value.is_nan();
+            assert!(
+                is_near,
+                "({batch}, {i}, {j}): {value} and not {} within {allowed:e}: {what}",
+                product.value
+            );
         }
     }
     for (place, (found, before)) in found.iter().zip(&before.values).enumerate() {
@@ -176,7 +182,14 @@ where
     }
     let mut scratch = Scratch::new(gpu())?;
     let views = (Matrix::new(&x, a.layout)?, Matrix::new(&y, b.layout)?);
-    matmul_into(gpu(), views.0, views.1, MatrixMut::new(&mut out, d.layout)?, options, &mut scratch)?;
+    matmul_into(
+        gpu(),
+        views.0,
+        views.1,
+        MatrixMut::new(&mut out, d.layout)?,
+        options,
+        &mut scratch,
+    )?;
     out.to_vec()
 }
 
@@ -299,10 +312,65 @@ fn nan_and_infinity_go_through() {
             let found = product(&a, &b, None, &d, (alpha, 0.0)).unwrap();
             let at = |i, j| found[d.index(0, i, j)].to_f32();
             let expected = alpha * value;
-            assert!(at(5, 7) == expected || at(5, 7).is_nan() && expected.is_nan(), "{value} {alpha}");
+            assert!(
+                at(5, 7) == expected || at(5, 7).is_nan() && expected.is_nan(),
+                "{value} {alpha}"
+            );
             assert_eq!((at(4, 7), at(6, 0)), (alpha * 64.0, alpha * 64.0));
         }
     }
+}
+
+#[test]
+fn a_bias_and_an_activation_are_part_of_the_product() {
+    let mut rng = rng();
+    let (m, n, k) = (70, 131, 64);
+    let a = Host::<bf16>::new(one(Order::RowMajor, m, k), uniform(&mut rng));
+    let b = Host::<bf16>::new(one(Order::ColumnMajor, k, n), uniform(&mut rng));
+    let bias: Vec<bf16> = (0..n).map(|_| bf16::from_f32(rng.random_range(-2.0..2.0))).collect();
+    let (x, y, vector) = (upload(&a.values), upload(&b.values), upload(&bias));
+    let (left, right) = (Matrix::new(&x, a.layout).unwrap(), Matrix::new(&y, b.layout).unwrap());
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    let products = {
+        let (x, y) = (a.exact(), b.exact());
+        expected::matmul([&a.reference(&x, 0), &b.reference(&y, 0)], (0.5, 0.0), None)
+    };
+    for order in ORDERS {
+        let layout = MatrixLayout::new(order, m, n);
+        let mut d = poisoned::<bf16>(m * n);
+        let options = Options::new().alpha(0.5).per_column(&vector);
+        let options = options.epilogue(Then(ColumnBias, Gelu));
+        let view = MatrixMut::new(&mut d, layout).unwrap();
+        matmul_into(gpu(), left, right, view, options, &mut scratch).unwrap();
+        let found = d.to_vec().unwrap();
+        for (at, product) in products.iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let place = if order == Order::RowMajor { i * n + j } else { j * m + i };
+            let value = product.value + bias[j].exact();
+            let erf = cuda_std::math::double_erf::erf(value * std::f64::consts::FRAC_1_SQRT_2);
+            let expected = 0.5 * value * (1.0 + erf);
+            // The slope of GELU is below 1.13; its own error is below |x| 2^-22; the result is rounded to bf16.
+            let before =
+                1.13 * Rounding::TENSOR.bound(k, product) + (value.abs() + 1.0) * 2f64.powi(-21);
+            let allowed = before + (expected.abs() + before) * 2f64.powi(-8);
+            let found = found[place].exact();
+            assert!(
+                (found - expected).abs() <= allowed,
+                "({i}, {j}) {order:?}: {found} and not {expected}"
+            );
+        }
+    }
+    // The vector has an element for each column, and is there.
+    let mut refused = |options: Options<'_, bf16, ColumnBias>| {
+        let mut d = poisoned::<bf16>(m * n);
+        let view = MatrixMut::row_major(&mut d, m, n).unwrap();
+        matmul_into(gpu(), left, right, view, options, &mut scratch).unwrap_err()
+    };
+    let short = upload(&bias[1..]);
+    let error = refused(Options::new().epilogue(ColumnBias).per_column(&short));
+    assert!(matches!(error, GpuError::SizeMismatch { expected: 131, found: 130, .. }), "{error}");
+    let error = refused(Options::new().epilogue(ColumnBias));
+    assert!(error.to_string().contains("`Options::per_column`"), "{error}");
 }
 
 #[test]
@@ -361,7 +429,9 @@ fn misuse_is_refused() {
     );
     let shared = MatrixLayout { batches: 2, batch_stride: 8, ..row(16, 8) };
     assert!(refused(row(16, 32), row(32, 8), shared).contains("are at the same place"));
-    assert!(refused(row(16, 30), row(30, 8), row(16, 8)).contains("A's leading dimension is 60 bytes"));
+    assert!(
+        refused(row(16, 30), row(30, 8), row(16, 8)).contains("A's leading dimension is 60 bytes")
+    );
     let x = upload(&[bf16::ONE; 100]);
     let short = Matrix::row_major(&x, 10, 11).unwrap_err();
     assert!(matches!(short, GpuError::SizeMismatch { expected: 110, found: 100, .. }), "{short}");

@@ -198,7 +198,7 @@ macro_rules! instances {
         $crate::instances! { $($rest)* }
     };
     ($(#[$doc:meta])* $name:ident: matmul($e:ty, $t:ty) -> $d:ty; $($rest:tt)*) => {
-        $crate::matmul_kernels! { $(#[$doc])* $name, $e, $t, $d }
+        $crate::matmul_kernels! { $(#[$doc])* $name, $e, $t, $d, can_split = false }
 
         $crate::instances! { $($rest)* }
     };

@@ -184,7 +184,7 @@ fn parts_that_streams_adopt_do_not_wait_for_each_other() -> GpuResult<()> {
     let (open, gate) = channel::<()>();
     let (low, high) = words.as_mut_slice().split_at_mut(LEN / 2);
     Stream::rehome_parts([(&a, low), (&b, high)], |mut parts| {
-        a.launch_host_func(move || gate.recv().is_ok())?;
+        drop(a.launch_host_func(move || gate.recv().is_ok())?);
         churn(&a, &mut parts[0], 1)?;
         churn(&b, &mut parts[1], 2)?;
         assert!(b.synchronize_timeout(Duration::from_secs(60))?, "it waits for the other stream");

@@ -8,8 +8,8 @@ use ferrowarp::{DeviceBuffer, GpuError, GpuResult, LaunchConfig, ops};
 use kernels_gpu::reduce::{blocks, partial_words};
 use kernels_gpu::{merge, scan};
 use operators_kernels::{
-    Affine, Axpy, Matrix, Negate, Ordered, Span, Within, Xor, apply_in_place, matrix_products,
-    span, splits_of_keys, sums_without_contract,
+    Above, Affine, Axpy, Matrix, Negate, Ordered, Span, Within, Xor, apply_in_place,
+    matrix_products, span, splits_of_keys, sums_without_contract,
 };
 
 cuda_std_tests::device!("operators");
@@ -24,7 +24,7 @@ fn the_ptx_has_the_crates_own_entries_alone() {
     let entries = IMAGES[0].ptx().lines().filter_map(|line| line.split_once(".entry "));
     let mut names: Vec<_> = entries.map(|(_, header)| header.trim_end_matches('(')).collect();
     names.sort_unstable();
-    let expected = "affine_f32 affine_f64 apply_in_place_f32_Affine apply_in_place_u32_Xor axpy_f32 \
+    let expected = "above_bf16_FINISH above_bf16_SQUARE above_bf16_WIDE affine_f32 affine_f64 apply_in_place_f32_Affine apply_in_place_u32_Xor axpy_f32 \
         matrix_products negate_f32 span span_f32 splits_of_keys sums_without_contract within_f32";
     assert_eq!(names.join(" "), expected);
 }
@@ -260,6 +260,38 @@ fn a_functor_on_arrays_of_other_lengths_is_refused() {
     for error in refused.map(|result| result.expect_err("the lengths differ")) {
         assert!(matches!(error, GpuError::SizeMismatch { expected: _, found: _, .. }), "{error}");
     }
+}
+
+#[test]
+fn an_epilogue_of_ones_own() -> GpuResult<()> {
+    use cuda_std::bf16;
+    use ferrowarp::ops::matmul::{Matrix, MatrixMut, Options, matmul_into};
+
+    let (m, n, k) = (70, 40, 64);
+    // Element (i, j) of the product is 64 (i % 5) where j is even, and 0 elsewhere.
+    let a: Vec<bf16> = (0..m * k).map(|at| bf16::from_f32((at / k % 5) as f32)).collect();
+    let b: Vec<bf16> = (0..k * n).map(|at| bf16::from_f32((at % 2) as f32)).collect();
+    let (a, b) = (upload(gpu(), &a), upload(gpu(), &b));
+    let per_row: Vec<f32> = (0..m).map(|i| -(i as f32)).collect();
+    let per_row = upload(gpu(), &per_row);
+    let above = Above { threshold: 100.0, columns: 36 };
+    for is_column_major in [false, true] {
+        let mut d = poisoned::<f32>(gpu(), m * n);
+        let view = match is_column_major {
+            false => MatrixMut::row_major(&mut d, m, n)?,
+            true => MatrixMut::column_major(&mut d, m, n)?,
+        };
+        let (a, b) = (Matrix::row_major(&a, m, k)?, Matrix::row_major(&b, k, n)?);
+        let options = Options::new().epilogue(above).per_row(&per_row);
+        matmul_into(gpu(), a, b, view, options, &mut ops::Scratch::new(gpu())?)?;
+        for (at, found) in download(&d).into_iter().enumerate() {
+            let (i, j) = if is_column_major { (at % m, at / m) } else { (at / n, at % n) };
+            let value = (64 * (i % 5) * (j % 2)) as f32;
+            let chosen = if value > 100.0 { value } else { -(i as f32) };
+            assert_eq!(found, if j < 36 { chosen } else { 0.0 }, "({i}, {j}) {is_column_major}");
+        }
+    }
+    Ok(())
 }
 
 /// A device without the functor's kernel crate: the error names the kernel, and how to load it.

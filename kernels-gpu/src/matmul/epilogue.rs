@@ -237,7 +237,7 @@ pub fn gelu(x: f32) -> f32 {
 #[must_use]
 pub fn gelu_tanh(x: f32) -> f32 {
     /// `√(8/π)`.
-    const FACTOR: f32 = 1.595_769_1;
+    const FACTOR: f32 = 1.595_769_2;
     x * logistic(FACTOR * (x + 0.044_715 * x * x * x))
 }
 

@@ -4,6 +4,8 @@
 //! adds the parts in their order, so that the result is the same bits from run to run, and applies the epilogue. With no
 //! parts at all it is a product whose K is 0: `epilogue(beta · C)`.
 
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
 use super::beside::Beside;
 use super::hopper::divide;
 use super::{Epilogue, Problem, Value};

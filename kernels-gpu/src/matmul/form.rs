@@ -54,6 +54,10 @@ pub struct Arguments {
     note = "write `kernels_gpu::instances! {{ NAME: matmul({Self}, {T}) -> {D}; }}` in the kernel crate that declares `{Self}`"
 )]
 pub trait MatmulKernel<T: Pod, D: Pod>: Epilogue {
+    /// Whether the crate that has these kernels also has those of [`Plain`](super::Plain) that store `f32`, by which K is split. Only
+    /// the shipped ones do: a launch finds kernels in one crate alone.
+    const CAN_SPLIT: bool;
+
     /// Enqueues a product. For [`FINISH`], `a` is the partial sums and `b` is empty. C is at `c_from`; `c` is its memory, empty if C
     /// is D or is not read.
     ///
@@ -81,7 +85,7 @@ pub trait MatmulKernel<T: Pod, D: Pod>: Epilogue {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! matmul_kernels {
-    ($(#[$doc:meta])* $name:ident, $e:ty, $t:ty, $d:ty) => {
+    ($(#[$doc:meta])* $name:ident, $e:ty, $t:ty, $d:ty, can_split = $can_split:literal) => {
         $(#[$doc])*
         #[doc = concat!("Products of matrices of `", stringify!($t), "`, stored as `", stringify!($d), "` by `", stringify!($e),
             "`: see `kernels_gpu::matmul`.")]
@@ -136,6 +140,8 @@ macro_rules! matmul_kernels {
 
         #[cfg(not(target_os = "cuda"))]
         impl $crate::matmul::form::MatmulKernel<$t, $d> for $e {
+            const CAN_SPLIT: bool = $can_split;
+
             unsafe fn launch<L: ::cuda_std::launch::Launch>(
                 self,
                 on: &L,

@@ -16,6 +16,8 @@
 //! Operands that the copy engine cannot address (rows that are no multiple of 16 bytes) are not for this kernel. D may be
 //! anywhere: where the copy engine cannot store it, the threads do.
 
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
 use super::beside::Beside;
 use super::{Epilogue, Problem, Value};
 use crate::prelude::*;
@@ -147,7 +149,10 @@ impl Schedule {
 /// be asynchronous.
 #[inline(always)]
 pub(super) const fn divide(a: u32, b: u32) -> (u32, u32) {
-    if b == 0 { (0, 0) } else { (a / b, a % b) }
+    match (a.checked_div(b), a.checked_rem(b)) {
+        (Some(quotient), Some(remainder)) => (quotient, remainder),
+        _ => (0, 0),
+    }
 }
 
 /// Where part `index` of `parts` of `all` begins: the first ones are one longer, where they are not all equal.
@@ -508,6 +513,7 @@ unsafe fn copy_16<D>(to: *mut D, from: *const D) {
 ///   matrix for each part.
 #[gpu_only]
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 pub unsafe fn multiply<T, D, E, const N: usize>(
     maps: GridConstant<'_, [MapWords; 3]>,
     schedule: &Schedule,

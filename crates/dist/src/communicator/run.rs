@@ -8,14 +8,7 @@ use crate::error::DistResult;
 use crate::transport::Primitive;
 
 #[cfg(feature = "ops")]
-use crate::{
-    driver::is_captured,
-    peers::{Landing, PeerMemory, Rows},
-};
-
-/// Messages between two ranks of so many bytes or more go through staging memory, where there is any.
-#[cfg(feature = "ops")]
-const STAGED_FROM_BYTES: usize = 16 << 20;
+use crate::driver::is_captured;
 
 impl Communicator {
     /// Enqueues a group on `stream`, which is that of `on` unless it is captured.
@@ -39,9 +32,6 @@ impl Communicator {
             if !is_captured(stream)? && unsafe { peers.all_reduce(on, sum) }? {
                 return Ok(());
             }
-        } else if primitives.iter().any(|own| self.is_staged(own)) && !is_captured(stream)? {
-            // SAFETY: as above.
-            return unsafe { self.run_staged(peers, on, primitives) };
         }
         // SAFETY: the caller's promise.
         unsafe { transport.run(stream, primitives) }
@@ -60,49 +50,5 @@ impl Communicator {
     ) -> DistResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.transport.run(stream, primitives) }
-    }
-}
-
-#[cfg(feature = "ops")]
-impl Communicator {
-    /// Whether a message goes through staging memory: the other rank finds the same, by its length.
-    fn is_staged(&self, primitive: &Primitive) -> bool {
-        let (other, bytes) = match *primitive {
-            Primitive::Send { to, bytes, .. } => (to, bytes),
-            Primitive::Receive { from, bytes, .. } => (from, bytes),
-            _ => return false,
-        };
-        other != self.rank() && bytes >= STAGED_FROM_BYTES
-    }
-
-    /// Sends large messages through staging memory, and leaves the rest to the backend, both at the same time: as one group, of
-    /// which no part waits for another.
-    ///
-    /// # Safety
-    /// As [`Transport::run`](crate::transport::Transport::run); the stream is not captured.
-    unsafe fn run_staged(
-        &self,
-        peers: &PeerMemory,
-        on: &Stream,
-        primitives: &[Primitive],
-    ) -> DistResult<()> {
-        let (mut sent, mut received, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-        for primitive in primitives {
-            match *primitive {
-                _ if !self.is_staged(primitive) => rest.push(*primitive),
-                Primitive::Send { from, bytes, to } => sent.push((to, Rows::of_bytes(from, bytes))),
-                Primitive::Receive { to, bytes, from } => {
-                    received.push(Landing::of_bytes(from, to, bytes));
-                }
-                _ => unreachable!("sends and receives alone are staged"),
-            }
-        }
-        let beside = || match rest.as_slice() {
-            [] => Ok(()),
-            // SAFETY: the caller's promise.
-            rest => unsafe { self.inner.transport.run(StreamRef::of(on), rest) },
-        };
-        // SAFETY: the caller's promise.
-        unsafe { peers.exchange(on, &sent, &received, beside) }
     }
 }

@@ -48,6 +48,7 @@ pub(crate) struct Rows {
     pub(crate) rows: usize,
 }
 
+#[cfg(test)]
 impl Rows {
     /// Bytes without gaps.
     pub(crate) fn of_bytes(address: u64, bytes: usize) -> Self {
@@ -66,6 +67,7 @@ pub(crate) struct Landing<'a> {
     pub(crate) land: Land<'a>,
 }
 
+#[cfg(test)]
 impl Landing<'_> {
     /// Bytes that are copied to an address.
     pub(crate) fn of_bytes(from: u32, to: u64, bytes: usize) -> Self {

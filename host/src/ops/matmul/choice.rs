@@ -108,8 +108,13 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// For `[m, n, k]` and D in row-major order.
-    pub(super) fn new(machine: &Machine, sizes: [usize; 3], batches: usize) -> Self {
+    /// For `[m, n, k]` and D in row-major order. Without `can_split`, K stays whole.
+    pub(super) fn new(
+        machine: &Machine,
+        sizes: [usize; 3],
+        batches: usize,
+        can_split: bool,
+    ) -> Self {
         let [m, n, k] = sizes;
         let steps = k.div_ceil(DEPTH) as u32;
         if steps == 0 || m == 0 || n == 0 || batches == 0 {
@@ -122,7 +127,7 @@ impl Choice {
                 cycles: FINISH_CYCLES,
             };
         }
-        let most = (steps / MIN_STEPS).clamp(1, MAX_SPLITS);
+        let most = if can_split { (steps / MIN_STEPS).clamp(1, MAX_SPLITS) } else { 1 };
         Tile::ALL
             .into_iter()
             .flat_map(|tile| (1..=most).map(move |splits| (tile, splits)))
@@ -199,7 +204,7 @@ mod tests {
     const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
 
     fn choice(m: usize, n: usize, k: usize) -> Choice {
-        Choice::new(&H200, [m, n, k], 1)
+        Choice::new(&H200, [m, n, k], 1, true)
     }
 
     #[test]
@@ -214,6 +219,7 @@ mod tests {
         let long = choice(128, 128, 1 << 20);
         assert!(long.splits > 16 && long.passes <= 132, "{long}");
         assert_eq!(choice(128, 128, 256).splits, 1);
+        assert_eq!(Choice::new(&H200, [128, 128, 1 << 20], 1, false).splits, 1);
         assert!(choice(1024, 1024, 16384).splits > 1);
     }
 

@@ -35,7 +35,7 @@ mod operands;
 mod steps;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DevicePtr, DeviceRead};
+use cuda_std::launch::DevicePtr;
 use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::{Epilogue, Plain, Problem, Strides};
 
@@ -52,7 +52,9 @@ use super::block_count;
 use super::scan::unwritten;
 use super::scratch::{Scratch, size_of_parts};
 use super::views::As;
-use crate::error::{GpuError, GpuResult};
+#[cfg(doc)]
+use crate::error::GpuError;
+use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSlice};
 use crate::stream::{AsStream, Stream};
 
@@ -181,7 +183,9 @@ pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) 
     let machine = Machine::of(on.as_stream().inner().context().info());
     // A product of a column-major D is that of the transposes.
     let of = |m, n| {
-        size_of_parts(&[Choice::new(&machine, [m, n, k], batches).partial_bytes(m, n, batches)])
+        size_of_parts(&[
+            Choice::new(&machine, [m, n, k], batches, true).partial_bytes(m, n, batches)
+        ])
     };
     of(m, n).max(of(n, m))
 }
@@ -189,10 +193,11 @@ pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) 
 /// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order, and why: `Display` prints it.
 #[must_use]
 pub fn explain(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> Choice {
-    Choice::new(&Machine::of(on.as_stream().inner().context().info()), [m, n, k], batches)
+    Choice::new(&Machine::of(on.as_stream().inner().context().info()), [m, n, k], batches, true)
 }
 
 impl Prepared {
+    #[allow(clippy::too_many_arguments)]
     fn run<T: Pod, D: Pod, E>(
         self,
         stream: &Stream,
@@ -210,7 +215,7 @@ impl Prepared {
         let Self { problem, a: left, b: right, is_exchanged } = self;
         let (a, b) = if is_exchanged { (b, a) } else { (a, b) };
         let (m, n, batches) = (problem.m as usize, problem.n as usize, problem.batches as usize);
-        let choice = Choice::new(machine, [m, n, problem.k as usize], batches);
+        let choice = Choice::new(machine, [m, n, problem.k as usize], batches, E::CAN_SPLIT);
         let c = As::<D>::optional(options.c.as_ref().map(|c| &c.memory));
         let c_from = DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address);
         let per_row = As::<D>::optional(options.per_row.as_ref());
@@ -302,3 +307,8 @@ impl Prepared {
 const PARTIAL_ALIGN: usize = 4;
 /// Blocks that add partial sums, for each multiprocessor.
 const FINISH_BLOCKS: u32 = 8;
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../book/src/matmul.md")]
+struct Chapter;

@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use cuda_std::block::SortKey;
 use cuda_std::prelude::*;
 use kernels_gpu::functor::{Functor, Predicate};
+use kernels_gpu::matmul::{Entry, Epilogue, Operands};
 use kernels_gpu::merge::{self, merge_splits};
 use kernels_gpu::reduce::{self, BLOCK, whole_to};
 use kernels_gpu::scan::{self, Whole, scan_grid};
@@ -216,7 +217,27 @@ unsafe impl Predicate<f32> for Within {
     }
 }
 
+/// `value` where it is above a threshold, else the row's element; columns from `columns` on are 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Above {
+    pub threshold: f32,
+    pub columns: u32,
+}
+
+impl Epilogue for Above {
+    const OPERANDS: Operands = Operands::PER_ROW;
+
+    fn apply(self, entry: Entry) -> f32 {
+        match entry.value {
+            _ if entry.column >= self.columns => 0.0,
+            value if value > self.threshold => value,
+            _ => entry.per_row,
+        }
+    }
+}
+
 kernels_gpu::instances! {
+    above_bf16: matmul(Above, cuda_std::bf16) -> f32;
     affine_f32: map(Affine, f32) -> f32;
     affine_f64: map(Affine, f64) -> u8;
     axpy_f32: zip(Axpy, f32, f32) -> f32;
