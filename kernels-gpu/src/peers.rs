@@ -68,20 +68,20 @@ pub const fn exchange_bytes(slot_bytes: usize) -> usize {
     QUADS + 4 * (slot_bytes + SLACK)
 }
 
-/// Up to this many bytes a message goes in lines, among so many devices.
+/// Up to this many bytes a message among `ranks` devices goes in lines.
 #[must_use]
 pub const fn lines_bytes(ranks: usize) -> usize {
     let others = if ranks < 2 { 1 } else { ranks - 1 };
     SENT_IN_LINES / others / LINE_BYTES * LINE_BYTES
 }
 
-/// The blocks of a launch of [`all_reduce_lines`](fn@all_reduce_lines) for a message of so many bytes.
+/// The blocks of a launch of [`all_reduce_lines`](fn@all_reduce_lines) for a message of `bytes` bytes.
 #[must_use]
 pub const fn line_blocks(bytes: usize) -> u32 {
     bytes.div_ceil(LINE_BYTES).div_ceil(BLOCK) as u32
 }
 
-/// The blocks of a launch of [`all_reduce`](fn@all_reduce) for a message of so many bytes: one for as many quads as it has threads,
+/// The blocks of a launch of [`all_reduce`](fn@all_reduce) for a message of `bytes` bytes: one for as many quads as it has threads,
 /// until there are as many as run at once.
 #[must_use]
 pub const fn quad_blocks(bytes: usize) -> u32 {

@@ -123,12 +123,12 @@ impl Rounding {
     pub const THREE_TF32: Self =
         Self { input: 4.0 * F32, product: 4.0 * F32, sum: 3.0 * 4.0 * F32, ..Self::TENSOR };
 
-    /// The same with a result of bf16.
+    /// These bounds with a result of bf16.
     pub const fn to_bf16(self) -> Self {
         Self { output: 1.0 / 256.0, ..self }
     }
 
-    /// The same with a result of f16, whose subnormal numbers are 2^-24 apart.
+    /// These bounds with a result of f16, whose subnormal numbers are 2^-24 apart.
     pub const fn to_f16(self) -> Self {
         Self { output: 1.0 / 2048.0, least: F32 / 2.0, ..self }
     }

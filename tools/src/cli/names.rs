@@ -9,7 +9,7 @@ use ferrowarp::shipped::IMAGES;
 /// What begins the names of our variables of the environment.
 const PREFIX: &str = "FERROWARP_";
 /// All of them, by whichever crate they are read.
-const VARIABLES: [&str; 18] = [
+const VARIABLES: [&str; 19] = [
     "FERROWARP_CHECK",
     "FERROWARP_CUDA_LIBRARY",
     "FERROWARP_DEVICE",
@@ -18,6 +18,7 @@ const VARIABLES: [&str; 18] = [
     "FERROWARP_DIST_FILE",
     "FERROWARP_DIST_ID",
     "FERROWARP_DIST_LAUNCHER",
+    "FERROWARP_DIST_PEERS",
     "FERROWARP_DIST_PORT",
     "FERROWARP_DIST_TIMEOUT",
     "FERROWARP_EMULATOR_DEVICES",

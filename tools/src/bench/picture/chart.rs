@@ -16,7 +16,7 @@ type Area<B> = DrawingArea<B, Shift>;
 type Result<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// One for each family, at least.
-const COLOURS: [RGBColor; 17] = [
+const COLOURS: [RGBColor; 18] = [
     BLACK,
     RGBColor(31, 119, 180),
     RGBColor(214, 39, 40),
@@ -34,6 +34,7 @@ const COLOURS: [RGBColor; 17] = [
     RGBColor(180, 40, 110),
     RGBColor(100, 180, 20),
     RGBColor(200, 120, 60),
+    RGBColor(110, 40, 0),
 ];
 const CAPTION: (&str, u32) = ("sans-serif", 20);
 const LABEL: (&str, u32) = ("sans-serif", 15);
