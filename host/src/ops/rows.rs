@@ -29,6 +29,9 @@ const EASY_THREADS: u32 = 512;
 const STAGES_AHEAD: u32 = 2;
 /// Static shared memory of the kernels, in bytes, with room to spare.
 pub(super) const STATIC_SHARED_BYTES: u32 = 2048;
+/// The alignment of dynamic shared memory in the kernels that ship: the largest one that any of them asks for, which is that of the
+/// matrix products. What a kernel's fixed arrays leave of it is empty.
+const DYNAMIC_ALIGN_BYTES: u32 = 1024;
 
 /// Vectors of `v` elements that a thread of a kernel holds of each input.
 macro_rules! packs {
@@ -313,7 +316,8 @@ fn stages(
         return None;
     }
     let shared = info.shared_mem_per_block_optin_bytes.min(MAX_SHARED_BYTES);
-    let taken = static_bytes(blocks) + shared_bytes(0, STAGE_BYTES);
+    let taken =
+        static_bytes(blocks).next_multiple_of(DYNAMIC_ALIGN_BYTES) + shared_bytes(0, STAGE_BYTES);
     let stages = shared.saturating_sub(taken) / STAGE_BYTES;
     let part = (row_bytes / VECTOR_BYTES).div_ceil(blocks as usize) * VECTOR_BYTES;
     let needed = rows * part.div_ceil(STAGE_BYTES as usize) as u32 + more;

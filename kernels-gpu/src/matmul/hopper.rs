@@ -338,6 +338,29 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
         self.boxes.wrapping_add((self.boxes_before + index) % STAGED * size_of::<Stored<D>>())
     }
 
+    /// Writes the sums of the consumer's half of a tile, box by box.
+    ///
+    /// # Safety
+    /// All threads of the consumer together.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn write<const N: usize>(&self, sums: &Accumulator<f32, N>) {
+        // SAFETY: the caller's promise; each pair is put between `begin` and `end` of its box.
+        unsafe {
+            unrolled!(N / 4, |pair| {
+                let sum = 2 * pair;
+                let (of, in_box) = (sum / Self::SUMS, sum % Self::SUMS);
+                if in_box == 0 {
+                    self.begin(of);
+                }
+                self.put(sum, sums.pair(sum));
+                if in_box == Self::SUMS - 2 {
+                    self.end(of);
+                }
+            });
+        }
+    }
+
     /// Where an element of a box is in it: the 16-byte units of a row are exchanged as the swizzle has it.
     #[inline(always)]
     fn offset(row: usize, column: usize) -> usize {
@@ -538,18 +561,15 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
         TilePipeline::new(stages, barriers, 2)
     };
     let (group, thread) = (warpgroup_id(), thread_in_warpgroup());
-    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
     // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
     unsafe {
         if group == 0 {
             lower_registers::<24>();
             if thread == 0 {
                 let mut producer = pipeline.producer();
-                let mut index = thread::block_idx_x();
-                while index < passes {
-                    produce::<T, N>(&mut producer, maps, schedule, schedule.work(problem, index));
-                    index += stride;
-                }
+                for_each_work(schedule, problem, |work| {
+                    produce::<T, N>(&mut producer, maps, schedule, work);
+                });
             }
         } else {
             raise_registers::<240>();
@@ -558,32 +578,10 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
             let boxes: *mut u8 = (&raw mut (*memory).stored[own]).cast();
             let beside = Beside::new(problem, c, per_row, per_column, epilogue);
             let mut boxes_before = 0;
-            let mut index = thread::block_idx_x();
-            while index < passes {
-                let work = schedule.work(problem, index);
-                let steps = work.steps.1 - work.steps.0;
+            for_each_work(schedule, problem, |work| {
                 let mut sums = Accumulator::<f32, N>::zeroed();
-                match (schedule.a_across != 0, schedule.b_across != 0) {
-                    (false, false) => {
-                        consume::<T, N, false, false>(&mut consumer, &mut sums, own, thread, steps)
-                    }
-                    (false, true) => {
-                        consume::<T, N, false, true>(&mut consumer, &mut sums, own, thread, steps)
-                    }
-                    (true, false) => {
-                        consume::<T, N, true, false>(&mut consumer, &mut sums, own, thread, steps)
-                    }
-                    (true, true) => {
-                        consume::<T, N, true, true>(&mut consumer, &mut sums, own, thread, steps)
-                    }
-                }
+                add_steps::<T, N>(&mut consumer, &mut sums, schedule, &work, own, thread);
                 let row = work.row as usize * ROWS_OF_TILE + own * ROWS;
-                let (in_box, _) = Accumulator::<f32, N>::position(thread, 0);
-                let last = problem.m as usize - 1;
-                let of_rows = [
-                    beside.of_row((row + in_box).min(last)),
-                    beside.of_row((row + in_box + 8).min(last)),
-                ];
                 let writer = Writer {
                     beside,
                     problem,
@@ -596,26 +594,69 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
                     output: work.output as usize,
                     row,
                     column: work.column as usize * N,
-                    of_rows,
+                    of_rows: of_rows(&beside, problem, row, thread),
                 };
-                unrolled!(N / 4, |pair| {
-                    let sum = 2 * pair;
-                    let (of, in_box) = (sum / Writer::<D, E>::SUMS, sum % Writer::<D, E>::SUMS);
-                    if in_box == 0 {
-                        writer.begin(of);
-                    }
-                    writer.put(sum, sums.pair(sum));
-                    if in_box == Writer::<D, E>::SUMS - 2 {
-                        writer.end(of);
-                    }
-                });
+                writer.write(&sums);
                 boxes_before = (boxes_before + N / stored_columns::<D>()) % STAGED;
-                index += stride;
-            }
+            });
             if thread == 0 {
                 // The block's shared memory stays until the last store has read it.
                 wait_bulk_groups::<0>();
             }
         }
     }
+}
+
+/// Calls `f` with each piece of work of this block.
+#[gpu_only]
+#[inline(always)]
+fn for_each_work(schedule: &Schedule, problem: &Problem, mut f: impl FnMut(Work)) {
+    let passes = schedule.len(problem);
+    let mut index = thread::block_idx_x();
+    while index < passes {
+        f(schedule.work(problem, index));
+        index += thread::grid_dim_x();
+    }
+}
+
+/// Adds the products of a consumer's half of a tile over the steps of `work`.
+///
+/// # Safety
+/// As [`consume`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn add_steps<T: TensorElement, const N: usize>(
+    consumer: &mut TileConsumer<Stage<N>, STAGES>,
+    to: &mut Accumulator<f32, N>,
+    schedule: &Schedule,
+    work: &Work,
+    own: usize,
+    thread: usize,
+) where
+    Columns<N>: Instruction<T, T, f32>,
+{
+    let steps = work.steps.1 - work.steps.0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (schedule.a_across != 0, schedule.b_across != 0) {
+            (false, false) => consume::<T, N, false, false>(consumer, to, own, thread, steps),
+            (false, true) => consume::<T, N, false, true>(consumer, to, own, thread, steps),
+            (true, false) => consume::<T, N, true, false>(consumer, to, own, thread, steps),
+            (true, true) => consume::<T, N, true, true>(consumer, to, own, thread, steps),
+        }
+    }
+}
+
+/// What the epilogue has of the two rows of a thread, of which the first rows of its consumer's half are `row`.
+#[gpu_only]
+#[inline(always)]
+fn of_rows<D: Output, E: Epilogue>(
+    beside: &Beside<D, E>,
+    problem: &Problem,
+    row: usize,
+    thread: usize,
+) -> [f32; 2] {
+    let (in_box, _) = Accumulator::<f32, 8>::position(thread, 0);
+    let last = problem.m as usize - 1;
+    [0, 8].map(|further| beside.of_row((row + in_box + further).min(last)))
 }

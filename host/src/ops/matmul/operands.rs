@@ -274,7 +274,8 @@ pub(super) fn schedule(
     Ok(([map_a, map_b, map_d.unwrap_or_default()], schedule))
 }
 
-/// The map of D, where the copy engine can store to it.
+/// The map of D, where the copy engine can store to it. It stores whole units of 16 bytes, also of the last one of a row: an
+/// H200 writes behind rows that end within a unit, whatever the extent that the map gives.
 fn map_of_d(
     stream: &Stream,
     problem: &Problem,
@@ -292,7 +293,8 @@ fn map_of_d(
     let fits = |stride: u64| {
         stride.is_multiple_of(UNIT_BYTES) && stride > 0 && stride < STRIDE_LIMIT_BYTES
     };
-    if !fits(row) || !fits(batch) || !address.is_multiple_of(UNIT_BYTES) {
+    let ends = n * bytes as u64;
+    if !fits(row) || !fits(batch) || !(address | ends).is_multiple_of(UNIT_BYTES) {
         return Ok(None);
     }
     let (ty, columns) = match bytes {
