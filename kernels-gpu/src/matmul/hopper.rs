@@ -344,7 +344,10 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
     /// All threads of the consumer together.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn write<const N: usize>(&self, sums: &Accumulator<f32, N>) {
+    unsafe fn write<const N: usize>(&self, sums: &Accumulator<f32, N>)
+    where
+        Columns<N>: Width<f32>,
+    {
         // SAFETY: the caller's promise; each pair is put between `begin` and `end` of its box.
         unsafe {
             unrolled!(N / 4, |pair| {
@@ -608,7 +611,6 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
 }
 
 /// Calls `f` with each piece of work of this block.
-#[gpu_only]
 #[inline(always)]
 fn for_each_work(schedule: &Schedule, problem: &Problem, mut f: impl FnMut(Work)) {
     let passes = schedule.len(problem);
