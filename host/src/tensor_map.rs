@@ -83,6 +83,14 @@ impl<const RANK: usize> TensorLayout<RANK> {
         last.checked_add(1)
     }
 
+    /// The layout with rows as long as the units of 16 bytes that a store writes.
+    fn in_whole_units<T: TensorElement>(mut self) -> Self {
+        let innermost = &mut self.extents[RANK - 1];
+        let per_unit = UNIT_BYTES / size_of::<T>();
+        *innermost = innermost.div_ceil(per_unit).saturating_mul(per_unit);
+        self
+    }
+
     /// Checks all that the driver would refuse with no more than "invalid value".
     fn check<T: TensorElement>(&self, raw: &RawSlice) -> GpuResult<()> {
         if self.strides[RANK - 1] != 1 {
@@ -145,7 +153,8 @@ impl<'a, A: Extents, S: Swizzle> TensorView<'a, A, S> {
 }
 
 impl<'a, A: Extents, S: Swizzle> TensorViewMut<'a, A, S> {
-    /// The tensor of that shape in `memory`, to be written.
+    /// The tensor of that shape in `memory`, to be written. The copy engine writes whole units of 16 bytes: rows that end
+    /// inside of one have the rest of it written too, so `memory` reaches to the end of the last row's last unit.
     ///
     /// # Errors
     /// As [`TensorView::new`].
@@ -153,7 +162,9 @@ impl<'a, A: Extents, S: Swizzle> TensorViewMut<'a, A, S> {
         memory: DeviceSliceMut<'a, A::Element>,
         layout: impl Into<TensorLayout<RANK>>,
     ) -> GpuResult<Self> {
-        let map = encode::<A, S, RANK>(memory.home(), &memory.raw(), layout.into())?;
+        let layout = layout.into();
+        layout.in_whole_units::<A::Element>().check::<A::Element>(&memory.raw())?;
+        let map = encode::<A, S, RANK>(memory.home(), &memory.raw(), layout)?;
         Ok(Self { map, tensor: PhantomData })
     }
 }

@@ -321,8 +321,6 @@ struct Writer<'a, D, E> {
     output: usize,
     row: usize,
     column: usize,
-    /// What the epilogue reads of this thread's two rows.
-    of_rows: [f32; 2],
 }
 
 impl<D: Output, E: Epilogue> Writer<'_, D, E> {
@@ -350,18 +348,29 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
     {
         // SAFETY: the caller's promise; each pair is put between `begin` and `end` of its box.
         unsafe {
+            let of_rows = self.of_rows();
             unrolled!(N / 4, |pair| {
                 let sum = 2 * pair;
                 let (of, in_box) = (sum / Self::SUMS, sum % Self::SUMS);
                 if in_box == 0 {
                     self.begin(of);
                 }
-                self.put(sum, sums.pair(sum));
+                self.put(sum, sums.pair(sum), of_rows[sum / 2 % 2]);
                 if in_box == Self::SUMS - 2 {
                     self.end(of);
                 }
             });
         }
+    }
+
+    /// What the epilogue has of this thread's two rows.
+    #[gpu_only]
+    #[inline(always)]
+    fn of_rows(&self) -> [f32; 2] {
+        let (in_box, _) = Accumulator::<f32, 8>::position(self.thread, 0);
+        let (first, last) = (self.row + in_box, self.problem.m as usize - 1);
+        // SAFETY: rows of D.
+        [0, 8].map(|further| unsafe { self.beside.of_row((first + further).min(last)) })
     }
 
     /// Where an element of a box is in it: the 16-byte units of a row are exchanged as the swizzle has it.
@@ -434,13 +443,13 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
         });
     }
 
-    /// Writes a pair of sums to its box.
+    /// Writes a pair of sums to its box, with what the epilogue has of the pair's row.
     ///
     /// # Safety
     /// Between `begin` and `end` of the box.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn put(&self, index: usize, sums: [f32; 2]) {
+    unsafe fn put(&self, index: usize, sums: [f32; 2], of_row: f32) {
         let (row, column) = Accumulator::<f32, 8>::position(self.thread, index % 4);
         let in_tile = index / 4 * 8 + column;
         let place = self
@@ -457,7 +466,6 @@ impl<D: Output, E: Epilogue> Writer<'_, D, E> {
                 self.beside.of_column(column.min(last)),
                 self.beside.of_column((column + 1).min(last)),
             ];
-            let of_row = self.of_rows[index / 2 % 2];
             let at = |k| [self.output as u32, (self.row + row) as u32, (column + k) as u32];
             place.write(D::pair([
                 self.beside.apply(sums[0], c[0], (of_row, of_columns[0]), at(0)),
@@ -556,13 +564,8 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
     Columns<N>: Instruction<T, T, f32>,
 {
     let memory = DynamicSharedArray::<Memory<N>, 1024>::get();
-    // SAFETY: the launch gives the memory; all threads together; one thread fills, and one of each of two consumers arrives.
-    let pipeline = unsafe {
-        let stages = SharedArray::<Stage<N>, STAGES>::from_raw((&raw mut (*memory).stages).cast());
-        let barriers =
-            SharedArray::<u64, { 2 * STAGES }>::from_raw((&raw mut (*memory).barriers).cast());
-        TilePipeline::new(stages, barriers, 2)
-    };
+    // SAFETY: the launch gives the memory; all threads together.
+    let pipeline = unsafe { stages_of(memory) };
     let (group, thread) = (warpgroup_id(), thread_in_warpgroup());
     // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
     unsafe {
@@ -570,34 +573,30 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
             lower_registers::<24>();
             if thread == 0 {
                 let mut producer = pipeline.producer();
-                for_each_work(schedule, problem, |work| {
-                    produce::<T, N>(&mut producer, maps, schedule, work);
-                });
+                let produce = |work| produce::<T, N>(&mut producer, maps, schedule, work);
+                for_each_work(schedule, problem, produce);
             }
         } else {
             raise_registers::<240>();
             let own = group - 1;
             let mut consumer = pipeline.consumer();
-            let boxes: *mut u8 = (&raw mut (*memory).stored[own]).cast();
             let beside = Beside::new(problem, c, per_row, per_column, epilogue);
             let mut boxes_before = 0;
             for_each_work(schedule, problem, |work| {
                 let mut sums = Accumulator::<f32, N>::zeroed();
                 add_steps::<T, N>(&mut consumer, &mut sums, schedule, &work, own, thread);
-                let row = work.row as usize * ROWS_OF_TILE + own * ROWS;
                 let writer = Writer {
                     beside,
                     problem,
                     schedule,
                     maps,
                     d,
-                    boxes,
+                    boxes: (&raw mut (*memory).stored[own]).cast(),
                     boxes_before,
                     thread,
                     output: work.output as usize,
-                    row,
+                    row: work.row as usize * ROWS_OF_TILE + own * ROWS,
                     column: work.column as usize * N,
-                    of_rows: of_rows(&beside, problem, row, thread),
                 };
                 writer.write(&sums);
                 boxes_before = (boxes_before + N / stored_columns::<D>()) % STAGED;
@@ -607,6 +606,22 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
                 wait_bulk_groups::<0>();
             }
         }
+    }
+}
+
+/// The stages and barriers of a block.
+///
+/// # Safety
+/// All threads of the block call this together; the memory is the block's, and nothing else uses its stages.
+#[gpu_only]
+#[inline(always)]
+unsafe fn stages_of<const N: usize>(memory: *mut Memory<N>) -> TilePipeline<Stage<N>, STAGES> {
+    // SAFETY: the caller's promise; one thread fills a stage, and one of each of two consumers releases it.
+    unsafe {
+        let stages = SharedArray::<Stage<N>, STAGES>::from_raw((&raw mut (*memory).stages).cast());
+        let barriers =
+            SharedArray::<u64, { 2 * STAGES }>::from_raw((&raw mut (*memory).barriers).cast());
+        TilePipeline::new(stages, barriers, 2)
     }
 }
 
@@ -647,18 +662,4 @@ unsafe fn add_steps<T: TensorElement, const N: usize>(
             (true, true) => consume::<T, N, true, true>(consumer, to, own, thread, steps),
         }
     }
-}
-
-/// What the epilogue has of the two rows of a thread, of which the first rows of its consumer's half are `row`.
-#[gpu_only]
-#[inline(always)]
-fn of_rows<D: Output, E: Epilogue>(
-    beside: &Beside<D, E>,
-    problem: &Problem,
-    row: usize,
-    thread: usize,
-) -> [f32; 2] {
-    let (in_box, _) = Accumulator::<f32, 8>::position(thread, 0);
-    let last = problem.m as usize - 1;
-    [0, 8].map(|further| beside.of_row((row + in_box + further).min(last)))
 }

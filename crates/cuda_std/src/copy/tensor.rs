@@ -148,10 +148,12 @@ impl<A: Extents, S: Swizzle> TensorMap<A, S> {
 
 impl<A: Extents, S: Swizzle> TensorMapMut<A, S> {
     /// Starts to write `tile` to the box whose first element is at `at`, in the thread's current bulk
-    /// group. What lies past the tensor's end is left out; the kernel faults (illegal instruction) if
-    /// a coordinate is negative.
+    /// group. What lies past the tensor's end is left out, in units of 16 bytes: where rows of the tensor end inside of
+    /// a unit, an H200 writes all of it, and so does the emulator. The kernel faults (illegal instruction) if a coordinate is
+    /// negative.
     ///
     /// # Safety
+    /// - Nothing else uses the rest of the last unit of each row, and it is inside the allocation.
     /// - `tile` is valid for reads in shared memory; what was written there has had
     ///   [`fence_proxy_async`](super::fence_proxy_async) in the writing threads, and then a barrier.
     /// - Until the group is done, nothing else reaches the box; until it has been read, nothing writes

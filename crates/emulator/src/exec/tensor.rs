@@ -3,7 +3,7 @@
 use crate::machine::copies::{Chunk, Source};
 use crate::tensor_map::{Im2col, MAX_RANK, OutOfBoundsFill, TensorMap};
 
-/// The unit that swizzles exchange.
+/// The unit that swizzles exchange, and of which a store writes whole ones.
 const CHUNK: u64 = 16;
 
 /// Where a copy begins.
@@ -124,11 +124,29 @@ fn advance(map: &TensorMap, im2col: &Im2col, at: &mut [i64; MAX_RANK], last: usi
     at[last] += 1;
 }
 
-/// The innermost coordinates of a row that lie in the tensor, counted from the row's first.
-fn inside(map: &TensorMap, start: &Start) -> std::ops::Range<u64> {
-    let (first, count) = (i64::from(start.coords[0]), i64::from(row_elements(map)));
-    let low = (-first).clamp(0, count);
-    let high = (map.dims[0] as i64 - first).clamp(low, count);
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the tensor to shared memory.
+    Load,
+    /// From shared memory to the tensor. An H200 writes whole units of 16 bytes: where the rows of a tensor end inside of one,
+    /// the rest of the unit is written with what the box has there.
+    Store,
+    /// From shared memory, with a reduction.
+    Reduce,
+}
+
+/// The bytes of a row of a box that are copied, counted from the row's first.
+fn inside(map: &TensorMap, start: &Start, direction: Direction) -> std::ops::Range<u64> {
+    let size = i64::from(map.element.bytes());
+    let (first, row) = (i64::from(start.coords[0]) * size, row_bytes(map) as i64);
+    let extent = map.dims[0] as i64 * size;
+    let extent = match direction {
+        Direction::Store if first < extent => (extent as u64).next_multiple_of(CHUNK) as i64,
+        _ => extent,
+    };
+    let low = (-first).clamp(0, row);
+    let high = (extent - first).clamp(low, row);
     low as u64..high as u64
 }
 
@@ -144,11 +162,15 @@ pub struct BoxChunk {
 }
 
 /// All box_chunks of a box whose first byte lies at the offset `base` of shared memory.
-pub fn box_chunks(map: &TensorMap, start: &Start, base: u64) -> Vec<BoxChunk> {
+pub fn box_chunks(
+    map: &TensorMap,
+    start: &Start,
+    base: u64,
+    direction: Direction,
+) -> Vec<BoxChunk> {
     let size = u64::from(map.element.bytes());
     let (row_bytes, pitch) = (row_bytes(map), pitch(map));
-    let valid = inside(map, start);
-    let valid = valid.start * size..valid.end * size;
+    let valid = inside(map, start, direction);
     let mut out = Vec::new();
     for (row, index) in rows(map, start).iter().zip(0..) {
         let row_at = base + index * pitch;
@@ -203,7 +225,7 @@ pub fn into_shared(map: &TensorMap, box_chunks: &[BoxChunk], shared: u64) -> Vec
     box_chunks.iter().map(chunk).collect()
 }
 
-/// The chunks of a copy from there. Nothing is written outside the tensor.
+/// The chunks of a copy from there.
 pub fn from_shared(box_chunks: &[BoxChunk], shared: u64) -> Vec<Chunk> {
     let chunk = |part: &BoxChunk| {
         let from = Source::Memory(shared + part.shared);
@@ -235,7 +257,7 @@ mod tests {
     }
 
     fn list(map: &TensorMap, start: Start) -> Vec<(u64, Option<u64>, u64)> {
-        let box_chunks = box_chunks(map, &start, 0);
+        let box_chunks = box_chunks(map, &start, 0, Direction::Load);
         box_chunks.iter().map(|part| (part.shared, part.global, part.bytes)).collect()
     }
 
@@ -258,6 +280,24 @@ mod tests {
     }
 
     #[test]
+    fn a_store_writes_whole_units_past_the_end_of_a_row() {
+        let written = |map: &TensorMap, start, direction| -> u64 {
+            let parts = box_chunks(map, &start, 0, direction);
+            parts.iter().filter(|part| part.global.is_some()).map(|part| part.bytes).sum()
+        };
+        // Rows of 58 bytes; the box has columns 24 to 31 of the last row, which are bytes 48 to 63.
+        let map = matrix([29, 3], [8, 2]);
+        assert_eq!(written(&map, at(24, 2), Direction::Load), 10);
+        assert_eq!(written(&map, at(24, 2), Direction::Reduce), 10);
+        assert_eq!(written(&map, at(24, 2), Direction::Store), 16);
+        // A box that ends before the unit does, and one that begins after the rows.
+        assert_eq!(written(&map, at(22, 2), Direction::Store), 16);
+        assert_eq!(written(&map, at(29, 2), Direction::Store), 0);
+        // Rows of whole units.
+        assert_eq!(written(&matrix([24, 3], [16, 2]), at(16, 2), Direction::Store), 16);
+    }
+
+    #[test]
     fn strides_leave_out_rows() {
         let mut map = matrix([32, 9], [8, 5]);
         map.element_strides[1] = 2;
@@ -269,7 +309,7 @@ mod tests {
     #[test]
     fn swizzled_rows_are_cut_into_chunks() {
         let map = TensorMap { swizzle: Swizzle::Bytes32, ..matrix([32, 64], [16, 8]) };
-        let box_chunks = box_chunks(&map, &at(0, 0), 0);
+        let box_chunks = box_chunks(&map, &at(0, 0), 0, Direction::Load);
         assert_eq!(box_chunks.len(), 16);
         assert_eq!((box_chunks[0].shared, box_chunks[1].shared), (0, 16));
         // Bytes 128 to 255 have their chunks exchanged.

@@ -4,7 +4,7 @@ use super::bulk::{block_mask, operation, reduction_number, routes, without_polic
 use super::copy::flat;
 use crate::exec::address::{Generic, Global, Shared, Window, resolve};
 use crate::exec::ranges::{Range, check_align, copy_fault};
-use crate::exec::tensor::{self, Start};
+use crate::exec::tensor::{self, Direction, Start};
 use crate::fault::{Access, CopyFault, LoadError};
 use crate::isa::{Modifiers, Type};
 use crate::machine::copies::{Bulk, reduction};
@@ -114,7 +114,7 @@ fn load(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             let (target, _) = cx.shared_range(range)?;
             let (_, at) = cx.mbarrier_at(lane, mbarrier)?;
             let (_, offset) = cx.cluster.split(to).unwrap_or((0, to));
-            let parts = tensor::box_chunks(&map, &start, offset);
+            let parts = tensor::box_chunks(&map, &start, offset, Direction::Load);
             check_parts(cx, lane, &parts, Access::Load)?;
             let base = cx.cluster.peers[target as usize].base;
             let bulk = Bulk {
@@ -144,12 +144,14 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let bytes = tensor::shared_bytes(&map);
         cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let (rank, offset) = cx.cluster.split(from).unwrap_or((cx.cluster.rank, from));
-        let parts = tensor::box_chunks(&map, &start, offset);
+        let reduction = chosen(op.slots[3], map.element).map_err(|own| copy_fault(lane, own))?;
+        let direction = if reduction.is_some() { Direction::Reduce } else { Direction::Store };
+        let parts = tensor::box_chunks(&map, &start, offset, direction);
         check_parts(cx, lane, &parts, Access::Store)?;
         let base = cx.cluster.peers[rank as usize].base;
         let bulk = Bulk {
             chunks: tensor::from_shared(&parts, base),
-            reduction: chosen(op.slots[3], map.element).map_err(|own| copy_fault(lane, own))?,
+            reduction,
             completion: cx.bulk_group(lane),
             rank: cx.cluster.rank,
             target: None,
