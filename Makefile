@@ -20,7 +20,7 @@ lint: toolchain ## Format, clippy and documentation, all without warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 bench: toolchain ## Our operations beside the peers that the machine has; allocation, graphs, the speed of the emulator
-	cargo run --release -- bench --json target/bench.json --picture target/bench.png
+	cargo run --release -- bench --json target/bench.json --html target/bench.html --picture target/bench.png
 	cargo bench --bench allocation
 	cargo bench --bench emulator
 	cargo bench --bench graphs
@@ -87,7 +87,7 @@ libcuda-test: libcuda ## Python programs on that library, with packages from PyP
 
 CHROMIUM := $(or $(FERROWARP_CHROMIUM),chromium)
 
-page-test: toolchain ## The profiler's page in a headless Chromium, narrow and wide, light and dark; with pictures of it
+page-test: toolchain ## The profiler's and the benchmark's pages in a headless Chromium: widths, light and dark, sorting
 	@command -v $(CHROMIUM) >/dev/null || { echo "there is no $(CHROMIUM): install the package chromium, or set \
 	FERROWARP_CHROMIUM to the name of a Chromium or Chrome" >&2; exit 1; }
 	FERROWARP_CHROMIUM=$(CHROMIUM) cargo test -p ferrowarp-tools --test cli page:: -- --ignored --nocapture

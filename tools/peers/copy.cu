@@ -17,14 +17,14 @@ Rig transformed(const Shape& shape, uint32_t seed) {
     size_t n = shape[0];
     auto x = random<T>(n, seed);
     auto out = poisoned<T>(n);
-    return rig([=] { OK(cub::DeviceTransform::Transform(x, out, n, cuda::std::identity{}, queue)); }, out, n);
+    return rig(counted(n, [=](auto n) { return cub::DeviceTransform::Transform(x, out, n, cuda::std::identity{}, queue); }), out, n);
 }
 
 CASE("driver", "copy/array/f32") { return driver<float>(shape, seed); }
 CASE("driver", "copy/array/u8") {
     // A random byte can be the poison, so that the result is not looked at.
     Rig copy = driver<uint8_t>(shape, seed);
-    return rig(copy.run, [] { return std::string(); });
+    return rig(copy.variants, [] { return std::string(); });
 }
 CASE("driver", "copy/array/bf16") { return driver<__nv_bfloat16>(shape, seed); }
 CASE("driver", "copy/misaligned/f32") { return driver<float>(shape, seed, 1); }

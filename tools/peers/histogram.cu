@@ -15,27 +15,21 @@ static std::function<std::string()> counts_of(const unsigned* counts, size_t bin
 
 template <class T, class L>
 Rig even(const T* x, size_t n, int bins, L lower, L upper) {
-    size_t scratch_bytes = 0;
     auto counts = poisoned<unsigned>(bins);
-    OK(cub::DeviceHistogram::HistogramEven(nullptr, scratch_bytes, x, counts, bins + 1, lower, upper, int64_t(n), queue));
-    auto scratch = bytes<char>(scratch_bytes);
-    auto run = [=]() mutable {
-        OK(cub::DeviceHistogram::HistogramEven(scratch, scratch_bytes, x, counts, bins + 1, lower, upper, int64_t(n), queue));
+    auto count = [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceHistogram::HistogramEven(scratch, size, x, counts, bins + 1, lower, upper, n, queue);
     };
-    return rig(run, counts_of(counts, bins, n));
+    return rig(counted_with_scratch(n, count), counts_of(counts, bins, n));
 }
 
 static Rig range(const float* x, size_t n, const std::vector<float>& all) {
-    size_t scratch_bytes = 0;
     int levels = int(all.size());
     auto level = upload(all);
     auto counts = poisoned<unsigned>(levels - 1);
-    OK(cub::DeviceHistogram::HistogramRange(nullptr, scratch_bytes, x, counts, levels, level, int64_t(n), queue));
-    auto scratch = bytes<char>(scratch_bytes);
-    auto run = [=]() mutable {
-        OK(cub::DeviceHistogram::HistogramRange(scratch, scratch_bytes, x, counts, levels, level, int64_t(n), queue));
+    auto count = [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceHistogram::HistogramRange(scratch, size, x, counts, levels, level, n, queue);
     };
-    return rig(run, counts_of(counts, levels - 1, n));
+    return rig(counted_with_scratch(n, count), counts_of(counts, levels - 1, n));
 }
 
 static std::vector<float> levels(float (*level)(int)) {

@@ -15,7 +15,7 @@ CASE("CUB", "map/triad/f32") {
     auto b = random<float>(n, seed);
     auto c = random<float>(n, seed + 1);
     auto a = poisoned<float>(n);
-    return rig([=] { OK(cub::DeviceTransform::Transform(cuda::std::make_tuple(b, c), a, n, Triad{}, queue)); }, a, n);
+    return rig(counted(n, [=](auto n) { return cub::DeviceTransform::Transform(cuda::std::make_tuple(b, c), a, n, Triad{}, queue); }), a, n);
 }
 
 struct Narrow {
@@ -26,15 +26,16 @@ CASE("CUB", "map/convert/bf16") {
     size_t n = shape[0];
     auto x = random<float>(n, seed);
     auto out = poisoned<__nv_bfloat16>(n);
-    return rig([=] { OK(cub::DeviceTransform::Transform(x, out, n, Narrow{}, queue)); }, out, n);
+    return rig(counted(n, [=](auto n) { return cub::DeviceTransform::Transform(x, out, n, Narrow{}, queue); }), out, n);
 }
-
 
 CASE("CUB", "map/fill/f32") {
     size_t n = shape[0];
     auto out = poisoned<float>(n);
-    return rig([=] { OK(cub::DeviceTransform::Transform(
-        thrust::make_constant_iterator(1.5f), out, n, cuda::std::identity{}, queue)); }, out, n);
+    auto fill = [=](auto n) {
+        return cub::DeviceTransform::Transform(thrust::make_constant_iterator(1.5f), out, n, cuda::std::identity{}, queue);
+    };
+    return rig(counted(n, fill), out, n);
 }
 
 CASE("driver", "map/fill/f32") {

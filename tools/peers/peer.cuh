@@ -12,11 +12,13 @@
 //     int main() { return serve(); }
 //
 // CUB's header comes before this one, whose `serve` then tells its version.
-// A case is called once for each copy of the data and returns what runs on it. All memory that it takes with
+// A case is called once for each copy of the data and returns what runs on it: one function, or several named variants
+// of the same call, all of which are measured, and the fastest of which is what the benchmark quotes. All memory that it takes with
 // `random`, `poisoned`, `bytes` or `upload` is given back when the case is over. Work goes to the stream `queue`.
 #pragma once
 #include <cctype>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -174,8 +176,14 @@ inline uint32_t* random_below(size_t n, uint32_t seed, uint32_t limit) { return 
 
 // ---- a case ----
 
-struct Rig {
+// One of the ways to make the same call.
+struct Variant {
+    std::string name;
     std::function<void()> run;
+};
+
+struct Rig {
+    std::vector<Variant> variants;
     // Empty, or what is wrong with the result.
     std::function<std::string()> check;
 };
@@ -192,13 +200,49 @@ std::string still_poisoned(const T* out, size_t n) {
     return "";
 }
 
-inline Rig rig(std::function<void()> run, std::function<std::string()> check) { return {run, check}; }
+inline Rig rig(std::vector<Variant> variants, std::function<std::string()> check) { return {variants, check}; }
+inline Rig rig(std::function<void()> run, std::function<std::string()> check) { return {{{"", run}}, check}; }
 
 // A run whose result is checked only for having been written: `n` elements at `out`, poisoned before, none of which
 // is all ones in a right result.
 template <class T>
+Rig rig(std::vector<Variant> variants, const T* out, size_t n = 1) {
+    return {variants, [=] { return still_poisoned(out, n); }};
+}
+template <class T>
 Rig rig(std::function<void()> run, const T* out, size_t n = 1) {
-    return {run, [=] { return still_poisoned(out, n); }};
+    return rig(std::vector<Variant>{{"", run}}, out, n);
+}
+
+// A call like those of CUB, `call(scratch, scratch_bytes)`, which says how much scratch it wants where that is null.
+template <class Call>
+std::function<void()> with_scratch(Call call) {
+    size_t scratch_bytes = 0;
+    OK(call(nullptr, scratch_bytes));
+    auto scratch = bytes<char>(scratch_bytes);
+    return [=]() mutable { OK(call(scratch, scratch_bytes)); };
+}
+
+// `call(n)` with `n` items counted in an `int` and in a `size_t`: CUB compiles different code for each, and which is the
+// faster depends on the algorithm, the type and the length.
+template <class Call>
+std::vector<Variant> counted(size_t n, Call call) {
+    std::vector<Variant> variants;
+    if (n <= INT_MAX) variants.push_back({"int", [=] { OK(call(int(n))); }});
+    variants.push_back({"size_t", [=] { OK(call(n)); }});
+    return variants;
+}
+
+// The same for `call(scratch, scratch_bytes, n)`.
+template <class Call>
+std::vector<Variant> counted_with_scratch(size_t n, Call call) {
+    auto with = [=](auto count) {
+        return with_scratch([=](void* scratch, size_t& scratch_bytes) { return call(scratch, scratch_bytes, count); });
+    };
+    std::vector<Variant> variants;
+    if (n <= INT_MAX) variants.push_back({"int", with(int(n))});
+    variants.push_back({"size_t", with(n)});
+    return variants;
 }
 
 using Shape = std::vector<size_t>;
@@ -233,27 +277,30 @@ static __global__ void hold_kernel(uint64_t nanoseconds) {
 struct Ready {
     std::vector<Rig> rigs;
     size_t done = 0;
-    uint64_t queue_ns = 0;
+    // How long the host takes to queue a run of each variant.
+    std::vector<uint64_t> queue_ns;
 
-    void next() { rigs[done++ % rigs.size()].run(); }
+    void next(size_t variant) { rigs[done++ % rigs.size()].variants.at(variant).run(); }
 
-    // Runs each copy once, and finds out how long the host takes to queue a run.
+    // Runs each variant on each copy once, and finds out how long the host takes to queue a run.
     void warm_up() {
-        for (size_t i = 0; i < rigs.size(); i++) next();
-        OK(cudaDeviceSynchronize());
-        using namespace std::chrono;
-        auto start = steady_clock::now();
-        for (int i = 0; i < 10; i++) next();
-        queue_ns = duration_cast<nanoseconds>(steady_clock::now() - start).count() / 10;
-        OK(cudaDeviceSynchronize());
+        for (size_t variant = 0; variant < rigs[0].variants.size(); variant++) {
+            for (size_t i = 0; i < rigs.size(); i++) next(variant);
+            OK(cudaDeviceSynchronize());
+            using namespace std::chrono;
+            auto start = steady_clock::now();
+            for (int i = 0; i < 10; i++) next(variant);
+            queue_ns.push_back(duration_cast<nanoseconds>(steady_clock::now() - start).count() / 10);
+            OK(cudaDeviceSynchronize());
+        }
     }
 
     // Milliseconds of one run, of `runs` between two events; the device waits until they are queued.
-    float sample(cudaEvent_t begin, cudaEvent_t end, size_t runs) {
-        uint64_t wait = queue_ns * runs * 3 / 2 + 20000;
+    float sample(cudaEvent_t begin, cudaEvent_t end, size_t variant, size_t runs) {
+        uint64_t wait = queue_ns.at(variant) * runs * 3 / 2 + 20000;
         hold_kernel<<<1, 1, 0, queue>>>(wait < 20000000 ? wait : 20000000);
         OK(cudaEventRecord(begin, queue));
-        for (size_t i = 0; i < runs; i++) next();
+        for (size_t i = 0; i < runs; i++) next(variant);
         OK(cudaEventRecord(end, queue));
         OK(cudaEventSynchronize(end));
         OK(cudaGetLastError());
@@ -319,7 +366,10 @@ public:
         if (verb == "release") return release();
         auto known = ready.find(peer);
         if (known == ready.end()) throw std::runtime_error("nothing is prepared for " + peer);
-        if (verb == "run") return run(known->second, numbers_of(line, "rounds").at(0), numbers_of(line, "runs").at(0));
+        if (verb == "run") {
+            size_t variant = numbers_of(line, "variant").at(0), runs = numbers_of(line, "runs").at(0);
+            return run(known->second, variant, numbers_of(line, "rounds").at(0), runs);
+        }
         if (verb == "check") {
             std::string wrong = known->second.check();
             return wrong.empty() ? "{}" : "{\"wrong\": " + quoted(wrong) + "}";
@@ -347,17 +397,19 @@ private:
             for (size_t copy = 0; copy < copies; copy++) made.rigs.push_back(known.set_up(shape, uint32_t(1 + copy)));
             OK(cudaDeviceSynchronize());
             made.warm_up();
+            std::string names;
+            for (const Variant& variant : made.rigs[0].variants) names += (names.empty() ? "" : ", ") + quoted(variant.name);
             ready[peer] = std::move(made);
-            return "{}";
+            return "{\"variants\": [" + names + "]}";
         }
         throw std::runtime_error("no case " + name + " of " + peer);
     }
 
-    std::string run(Ready& one, size_t rounds, size_t runs) {
+    std::string run(Ready& one, size_t variant, size_t rounds, size_t runs) {
         std::string out = "{\"ms\": [";
         for (size_t i = 0; i < rounds; i++) {
             char text[40];
-            std::snprintf(text, sizeof text, "%s%.7g", i ? ", " : "", one.sample(begin, end, runs));
+            std::snprintf(text, sizeof text, "%s%.7g", i ? ", " : "", one.sample(begin, end, variant, runs));
             out += text;
         }
         return out + "]}";

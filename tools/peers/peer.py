@@ -13,13 +13,18 @@ A peer is a file that registers cases and calls `serve()`:
 
 A case is called once for each copy of the data and returns what runs on it; what that returns is kept until the next
 run on the same copy, and is what `check` looks at: with no check of its own, a case is right if its result is not
-all NaN. Cases whose library is missing are not registered. What a case returns may also be a pair (run, check), where
+all NaN. In place of one function a case may return a dictionary of named variants of it, all of which are measured, and
+the fastest of which is what the benchmark quotes. Cases whose library is missing are not registered. What a case returns may also be a pair (run, check), where
 `check(result)` is None or says what is wrong.
 """
 
 import json
 import sys
 import time
+
+# What torch.compile is told, as variants. reduce-overhead is not among them: it copies its inputs to addresses of its own
+# first, unless they are always the same ones, and the benchmark's runs take turns on several copies of the data.
+_MODES = ("default", "max-autotune-no-cudagraphs")
 
 _MISSING = []
 try:
@@ -75,13 +80,18 @@ def cupy_random(element, *shape):
 _COMPILED = {}
 
 
-def compiled(function):
-    """`function` through torch.compile, with static shapes. It takes all its tensors as arguments: what the first copy
-    of the data compiles serves the others."""
-    code = function.__code__
-    if code not in _COMPILED:
-        _COMPILED[code] = torch.compile(function, dynamic=False)
-    return _COMPILED[code]
+def compiled(function, *tensors):
+    """Variants of `function(*tensors)` through torch.compile, one for each of its modes, with static shapes. The function
+    takes all its tensors as arguments: what the first copy of the data compiles serves the others."""
+
+    def variant(mode):
+        key = function.__code__, mode
+        if key not in _COMPILED:
+            _COMPILED[key] = torch.compile(function, dynamic=False, mode=mode)
+        run = _COMPILED[key]
+        return lambda: run(*tensors)
+
+    return {mode: variant(mode) for mode in _MODES}
 
 
 def case(peer, name):
@@ -148,28 +158,35 @@ class _Ready:
         for copy in range(copies):
             made = set_up(shape, 1 + copy)
             run, check = made if isinstance(made, tuple) else (made, _not_all_nan)
-            self.runs.append(run)
+            variants = run if isinstance(run, dict) else {"": run}
+            self.variants = list(variants)
+            self.runs.append(list(variants.values()))
             self.checks.append(check)
         self.results = [None] * copies
         self.done = 0
-        for _ in range(max(copies, 3)):
-            self.next()
+        self.queue_ns = [self.warm_up(variant) for variant in range(len(self.variants))]
+
+    def warm_up(self, variant):
+        """How long the host takes to queue a run, in nanoseconds, once each copy has run."""
+        for _ in range(max(len(self.runs), 3)):
+            self.next(variant)
         self.clock.synchronize()
         start = time.perf_counter_ns()
         for _ in range(10):
-            self.next()
-        self.queue_ns = (time.perf_counter_ns() - start) // 10
+            self.next(variant)
+        taken = (time.perf_counter_ns() - start) // 10
         self.clock.synchronize()
+        return taken
 
-    def next(self):
+    def next(self, variant):
         copy = self.done % len(self.runs)
         self.done += 1
-        self.results[copy] = self.runs[copy]()
+        self.results[copy] = self.runs[copy][variant]()
 
-    def sample(self, runs):
-        self.clock.begin(min(self.queue_ns * runs * 3 // 2 + 20_000, 20_000_000))
+    def sample(self, variant, runs):
+        self.clock.begin(min(self.queue_ns[variant] * runs * 3 // 2 + 20_000, 20_000_000))
         for _ in range(runs):
-            self.next()
+            self.next(variant)
         return self.clock.end() / runs
 
     def check(self):
@@ -200,9 +217,10 @@ def _answer(request):
     if verb == "prepare":
         set_up = _CASES[peer, request["case"]]
         _READY[peer] = _Ready(peer, set_up, request["shape"], request["copies"])
-        return {}
+        return {"variants": _READY[peer].variants}
     if verb == "run":
-        return {"ms": [_READY[peer].sample(request["runs"]) for _ in range(request["rounds"])]}
+        ready, variant, runs = _READY[peer], request["variant"], request["runs"]
+        return {"ms": [ready.sample(variant, runs) for _ in range(request["rounds"])]}
     if verb == "check":
         wrong = _READY[peer].check()
         return {"wrong": wrong} if wrong else {}

@@ -6,12 +6,13 @@ using namespace peer;
 
 template <class T>
 Rig inclusive(const Shape& shape, uint32_t seed) {
-    size_t n = shape[0], scratch_bytes = 0;
+    size_t n = shape[0];
     auto x = random<T>(n, seed);
     auto out = poisoned<T>(n);
-    OK(cub::DeviceScan::InclusiveSum(nullptr, scratch_bytes, x, out, n, queue));
-    auto scratch = bytes<char>(scratch_bytes);
-    return rig([=] () mutable { OK(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, x, out, n, queue)); }, out, n);
+    auto scan = [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceScan::InclusiveSum(scratch, size, x, out, n, queue);
+    };
+    return rig(counted_with_scratch(n, scan), out, n);
 }
 
 CASE("CUB", "scan/inclusive/f32") { return inclusive<float>(shape, seed); }
@@ -27,12 +28,13 @@ struct Larger {
 };
 
 CASE("CUB", "scan/max/f32") {
-    size_t n = shape[0], scratch_bytes = 0;
+    size_t n = shape[0];
     auto x = random<float>(n, seed);
     auto out = poisoned<float>(n);
-    OK(cub::DeviceScan::InclusiveScan(nullptr, scratch_bytes, x, out, Larger(), n, queue));
-    auto scratch = bytes<char>(scratch_bytes);
-    return rig([=] () mutable { OK(cub::DeviceScan::InclusiveScan(scratch, scratch_bytes, x, out, Larger(), n, queue)); }, out, n);
+    auto scan = [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceScan::InclusiveScan(scratch, size, x, out, Larger(), n, queue);
+    };
+    return rig(counted_with_scratch(n, scan), out, n);
 }
 
 struct Run {
@@ -40,14 +42,14 @@ struct Run {
 };
 
 CASE("CUB", "scan/by_key/f32") {
-    size_t n = shape[0], scratch_bytes = 0;
+    size_t n = shape[0];
     auto x = random<float>(n, seed);
     auto keys = generate<uint32_t>(n, Run());
     auto out = poisoned<float>(n);
-    cuda::std::equal_to<> same;
-    OK(cub::DeviceScan::InclusiveSumByKey(nullptr, scratch_bytes, keys, x, out, n, same, queue));
-    auto scratch = bytes<char>(scratch_bytes);
-    return rig([=] () mutable { OK(cub::DeviceScan::InclusiveSumByKey(scratch, scratch_bytes, keys, x, out, n, same, queue)); }, out, n);
+    auto scan = [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceScan::InclusiveSumByKey(scratch, size, keys, x, out, n, cuda::std::equal_to<>{}, queue);
+    };
+    return rig(counted_with_scratch(n, scan), out, n);
 }
 
 int main() { return serve(); }

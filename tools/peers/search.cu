@@ -1,5 +1,6 @@
-// The peers of the searches and merges: Thrust's.
+// The peers of the searches and merges: Thrust's, and CUB's merge.
 #include <cub/cub.cuh>
+#include <cuda/std/functional>
 #include <thrust/binary_search.h>
 #include <thrust/execution_policy.h>
 #include <thrust/merge.h>
@@ -34,6 +35,18 @@ CASE("Thrust", "search/merge/u32") {
     return rig([=] {
         thrust::merge(thrust::cuda::par_nosync.on(queue), a, a + half, b, b + (n - half), out);
     }, out, n);
+}
+
+CASE("CUB", "search/merge/u32") {
+    size_t n = shape[0], half = n / 2;
+    auto a = sorted(half);
+    auto b = sorted(n - half);
+    auto out = poisoned<uint32_t>(n);
+    auto merge = [=](void* scratch, size_t& size) {
+        return cub::DeviceMerge::MergeKeys(
+            scratch, size, a, int64_t(half), b, int64_t(n - half), out, cuda::std::less<>{}, queue);
+    };
+    return rig(with_scratch(merge), out, n);
 }
 
 int main() { return serve(); }

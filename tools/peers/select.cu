@@ -14,23 +14,14 @@ struct Flag {
     __host__ __device__ uint8_t operator()(size_t i) const { return (uint32_t(i) * 0x9e3779b9u) >> 31; }
 };
 
-// Runs `call(scratch, scratch_bytes)`, which asks for its scratch where that is null.
-template <class Call>
-Rig with_scratch(Call call, uint32_t* out) {
-    size_t scratch_bytes = 0;
-    OK(call(nullptr, scratch_bytes));
-    auto scratch = bytes<char>(scratch_bytes);
-    return rig([=] () mutable { OK(call(scratch, scratch_bytes)); }, out);
-}
-
 Rig select(const Shape& shape, uint32_t seed, uint64_t percent) {
     size_t n = shape[0];
     auto x = random<uint32_t>(n, seed);
     auto out = poisoned<uint32_t>(n);
     auto count = poisoned<uint64_t>(1);
-    return with_scratch([=] (void* scratch, size_t& bytes) {
-        return cub::DeviceSelect::If(scratch, bytes, x, out, count, int64_t(n), above(percent), queue);
-    }, out);
+    return rig(counted_with_scratch(n, [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceSelect::If(scratch, size, x, out, count, n, above(percent), queue);
+    }), out);
 }
 
 CASE("CUB", "select/above_50/u32") { return select(shape, seed, 50); }
@@ -42,9 +33,9 @@ CASE("CUB", "select/partition/u32") {
     auto x = random<uint32_t>(n, seed);
     auto out = poisoned<uint32_t>(n);
     auto count = poisoned<uint64_t>(1);
-    return with_scratch([=] (void* scratch, size_t& bytes) {
-        return cub::DevicePartition::If(scratch, bytes, x, out, count, int64_t(n), above(50), queue);
-    }, out);
+    return rig(counted_with_scratch(n, [=](void* scratch, size_t& size, auto n) {
+        return cub::DevicePartition::If(scratch, size, x, out, count, n, above(50), queue);
+    }), out);
 }
 
 CASE("CUB", "select/flagged/u32") {
@@ -53,9 +44,9 @@ CASE("CUB", "select/flagged/u32") {
     auto flags = generate<uint8_t>(n, Flag());
     auto out = poisoned<uint32_t>(n);
     auto count = poisoned<uint64_t>(1);
-    return with_scratch([=] (void* scratch, size_t& bytes) {
-        return cub::DeviceSelect::Flagged(scratch, bytes, x, flags, out, count, int64_t(n), queue);
-    }, out);
+    return rig(counted_with_scratch(n, [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceSelect::Flagged(scratch, size, x, flags, out, count, n, queue);
+    }), out);
 }
 
 CASE("CUB", "select/unique/u32") {
@@ -63,9 +54,9 @@ CASE("CUB", "select/unique/u32") {
     auto x = random_below(n, seed, 2);
     auto out = poisoned<uint32_t>(n);
     auto count = poisoned<uint64_t>(1);
-    return with_scratch([=] (void* scratch, size_t& bytes) {
-        return cub::DeviceSelect::Unique(scratch, bytes, x, out, count, int64_t(n), queue);
-    }, out);
+    return rig(counted_with_scratch(n, [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceSelect::Unique(scratch, size, x, out, count, n, queue);
+    }), out);
 }
 
 CASE("CUB", "select/run_lengths/u32") {
@@ -74,9 +65,9 @@ CASE("CUB", "select/run_lengths/u32") {
     auto out = poisoned<uint32_t>(n);
     auto lengths = poisoned<uint32_t>(n);
     auto count = poisoned<uint64_t>(1);
-    return with_scratch([=] (void* scratch, size_t& bytes) {
-        return cub::DeviceRunLengthEncode::Encode(scratch, bytes, x, out, lengths, count, int64_t(n), queue);
-    }, out);
+    return rig(counted_with_scratch(n, [=](void* scratch, size_t& size, auto n) {
+        return cub::DeviceRunLengthEncode::Encode(scratch, size, x, out, lengths, count, n, queue);
+    }), out);
 }
 
 int main() { return serve(); }

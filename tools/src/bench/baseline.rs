@@ -75,7 +75,13 @@ mod tests {
 
     #[test]
     fn what_overlaps_has_not_moved() {
-        let summary = |fast_ms, slow_ms| Summary { median_ms: 1.0, fast_ms, slow_ms, samples: 9 };
+        let summary = |fast_ms, slow_ms| Summary {
+            median_ms: 1.0,
+            fast_ms,
+            slow_ms,
+            quartiles_ms: [fast_ms, slow_ms],
+            samples: 9,
+        };
         assert_eq!(moved(&summary(0.9, 1.1), &summary(1.0, 1.2)), Moved::Within);
         assert_eq!(moved(&summary(0.9, 1.1), &summary(1.2, 1.3)), Moved::Slower);
         assert_eq!(moved(&summary(0.9, 1.1), &summary(0.7, 0.8)), Moved::Faster);

@@ -275,6 +275,8 @@ pub fn rig<S: 'static>(
 pub struct Scale {
     level: Level,
     sizes: Option<Vec<usize>>,
+    /// Whether even a quick run has the sizes of a full one where a curve is drawn.
+    has_curves: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +295,13 @@ impl Scale {
             Backend::Cuda if quick => Level::Quick,
             Backend::Cuda => Level::Full,
         };
-        Self { level, sizes }
+        Self { level, sizes, has_curves: false }
+    }
+
+    /// The same with all lengths of the ladder in a quick run too, as a picture of curves needs them.
+    #[must_use]
+    pub fn with_curves(self, has_curves: bool) -> Self {
+        Self { has_curves, ..self }
     }
 
     /// One of three: for the emulator, for a quick run, for a full one.
@@ -305,17 +313,12 @@ impl Scale {
         }
     }
 
-    /// Lengths of arrays for what should be seen at many sizes: 2^16 to 2^30 on a GPU.
+    /// Lengths of arrays for what should be seen at many sizes: 2^14 to 2^30 on a GPU.
     #[must_use]
     pub fn ladder(&self) -> Vec<usize> {
-        let powers = |powers: &[u32]| powers.iter().map(|power| 1 << power).collect();
-        self.sizes.clone().unwrap_or_else(|| {
-            self.pick(
-                vec![1000, 4096],
-                powers(&[20, 28]),
-                powers(&[16, 18, 20, 22, 24, 26, 28, 30]),
-            )
-        })
+        let full = || (14..=30).step_by(2).map(|power| 1 << power).collect();
+        let quick = if self.has_curves { full() } else { vec![1 << 20, 1 << 28] };
+        self.sizes.clone().unwrap_or_else(|| self.pick(vec![1000, 4096], quick, full()))
     }
 
     /// The lengths that were given, or `lens`.
@@ -358,5 +361,9 @@ mod tests {
         assert_eq!((scale.ladder(), scale.lens()), (vec![77], vec![77]));
         assert_eq!(Scale::new(Backend::Cuda, true, None).lens(), [1 << 28]);
         assert_eq!(Scale::new(Backend::Emulator, true, None).ladder(), [1000, 4096]);
+        let quick = Scale::new(Backend::Cuda, true, None);
+        assert_eq!(quick.ladder(), [1 << 20, 1 << 28]);
+        let curves = quick.with_curves(true).ladder();
+        assert_eq!((curves.len(), curves[0], curves[8]), (9, 1 << 14, 1 << 30));
     }
 }

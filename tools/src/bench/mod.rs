@@ -10,6 +10,8 @@
 //! * A sample is the time between two events around a batch of runs, for one run. A batch takes about a millisecond.
 //!   A kernel that only waits is queued before it, so that the host has queued the batch when it begins: a sample is
 //!   the device's time, whatever the host's.
+//! * A peer that can be called in several ways is measured in all of them, and the fastest is quoted by its name: CUB
+//!   with its items counted in an `int` and in a `size_t`, each mode of `torch.compile`, each algorithm of cuSPARSE.
 //! * Ours and theirs take turns, sitting by sitting. Medians are compared, with the slowest and fastest tenth.
 //! * Outputs are poisoned before and checked after. A wrong result is a failure of the run; a peer that is missing
 //!   is a line of text.
@@ -22,6 +24,7 @@ pub mod data;
 mod error;
 pub mod machine;
 pub mod measure;
+pub mod page;
 pub mod peers;
 pub mod picture;
 pub mod report;

@@ -71,13 +71,46 @@ impl Goal<'_> {
 pub struct PeerRow {
     /// Its name.
     pub name: String,
-    /// Its times.
+    /// The variant of its call that was the fastest, where there are several: `int` or `size_t`, say.
+    #[serde(default)]
+    pub variant: String,
+    /// That variant's times.
     pub times: Summary,
     /// How many times as fast as it ours should be.
     pub goal: Option<f64>,
+    /// The other variants.
+    #[serde(default)]
+    pub slower: Vec<Variant>,
+}
+
+/// A variant of a peer's call, and its times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// Its times.
+    pub times: Summary,
 }
 
 impl PeerRow {
+    /// The results of the fastest of `variants`, which has the others behind it; `None` of none.
+    #[must_use]
+    pub fn fastest(name: &str, mut variants: Vec<Variant>, goal: Option<f64>) -> Option<Self> {
+        variants.sort_by(|a, b| a.times.median_ms.total_cmp(&b.times.median_ms));
+        let mut sorted = variants.into_iter();
+        let Variant { name: variant, times } = sorted.next()?;
+        Some(Self { name: name.to_owned(), variant, times, goal, slower: sorted.collect() })
+    }
+
+    /// Its name, with the variant's.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.variant.as_str() {
+            "" => self.name.clone(),
+            variant => format!("{} ({variant})", self.name),
+        }
+    }
+
     /// How many times as fast as the peer ours is.
     #[must_use]
     pub fn ratio(&self, ours: &Summary) -> f64 {
@@ -131,6 +164,17 @@ impl Report {
     }
 }
 
+/// Four digits, if that makes sense.
+#[must_use]
+pub fn number(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => format!("{v:.0}"),
+        v if v >= 100.0 => format!("{v:.1}"),
+        v if v >= 10.0 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -138,7 +182,8 @@ pub(super) mod tests {
     pub fn row(case: &str, shape: &[usize], median_ms: f64) -> Row {
         let summary = |median_ms| {
             let (fast_ms, slow_ms) = (0.875 * median_ms, 1.125 * median_ms);
-            Summary { median_ms, fast_ms, slow_ms, samples: 9 }
+            let quartiles_ms = [fast_ms, slow_ms];
+            Summary { median_ms, fast_ms, slow_ms, quartiles_ms, samples: 9 }
         };
         let elements = shape.iter().product::<usize>() as u64;
         Row {
@@ -152,8 +197,10 @@ pub(super) mod tests {
             fault: None,
             peers: vec![PeerRow {
                 name: "CUB".to_owned(),
+                variant: "size_t".to_owned(),
                 times: summary(2.0 * median_ms),
                 goal: Some(1.25),
+                slower: vec![Variant { name: "int".to_owned(), times: summary(3.0 * median_ms) }],
             }],
         }
     }
@@ -189,14 +236,38 @@ pub(super) mod tests {
     #[test]
     fn a_report_from_before_there_were_speeds_to_reach_is_read() {
         let mut text = serde_json::to_value(report(vec![row("a/b/f32", &[8], 0.5)])).unwrap();
-        text["rows"][0].as_object_mut().unwrap().remove("goal").unwrap();
+        let row = text["rows"][0].as_object_mut().unwrap();
+        row.remove("goal").unwrap();
+        row["ours"].as_object_mut().unwrap().remove("quartiles_ms").unwrap();
+        let peer = row["peers"][0].as_object_mut().unwrap();
+        ["variant", "slower"].iter().for_each(|&key| drop(peer.remove(key).unwrap()));
         let read: Report = serde_json::from_value(text).unwrap();
-        assert_eq!(read.rows[0].goal, None);
+        assert_eq!((read.rows[0].goal, read.rows[0].peers[0].title()), (None, "CUB".to_owned()));
+    }
+
+    #[test]
+    fn the_fastest_variant_is_the_one_that_is_quoted() {
+        let times = |median_ms| row("a/b/f32", &[8], median_ms).ours;
+        let variants = [("int", 2.0), ("size_t", 1.0), ("short", 3.0)];
+        let variants = variants.map(|(name, ms)| Variant { name: name.into(), times: times(ms) });
+        let peer = PeerRow::fastest("CUB", variants.to_vec(), None).unwrap();
+        assert_eq!((peer.title().as_str(), peer.times.median_ms), ("CUB (size_t)", 1.0));
+        let slower: Vec<_> = peer.slower.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(slower, ["int", "short"]);
+        assert_eq!(PeerRow::fastest("CUB", Vec::new(), None), None);
     }
 
     #[test]
     fn a_ratio_above_one_is_ours_faster() {
         let row = row("a/b/f32", &[8], 0.5);
         assert_eq!(row.peers[0].ratio(&row.ours), 2.0);
+    }
+
+    #[test]
+    fn numbers_have_four_digits() {
+        assert_eq!(
+            [0.01234, 1.23456, 12.3456, 123.456, 1234.56].map(number),
+            ["0.012", "1.235", "12.35", "123.5", "1235"]
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::check::Fault;
 use super::error::BenchError;
 use super::measure::{Batching, Ours, Plan};
 use super::peers::{Listing, PeerError, Process, Source, Workshop};
-use super::report::{PeerRow, Row};
+use super::report::{PeerRow, Row, Variant};
 use super::stats::Summary;
 use ferrowarp::{Gpu, GpuError, GpuResult};
 
@@ -184,7 +184,8 @@ fn arrived(
 struct Rival {
     troupe: usize,
     name: String,
-    samples: Vec<f64>,
+    /// The variants of its call, by name, and their samples.
+    variants: Vec<(String, Vec<f64>)>,
 }
 
 fn one(
@@ -209,20 +210,25 @@ fn one(
             samples.extend(peer.sitting(plan.rounds)?);
         }
         keep(case, &mut rivals, troupes, notice, |process, rival| {
-            let more = process.sitting(&rival.name, plan.rounds, batching)?;
-            rival.samples.extend(more);
+            for (variant, (_, samples)) in rival.variants.iter_mut().enumerate() {
+                samples.extend(process.sitting(&rival.name, variant, plan.rounds, batching)?);
+            }
             Ok(())
         });
     }
     keep(case, &mut rivals, troupes, notice, |process, rival| process.check(&rival.name));
     troupes.iter_mut().for_each(Troupe::release);
     let times = |samples: &[f64]| Summary::of(samples).expect("each sitting has samples");
-    let row = |name: String, samples: &[f64]| {
+    let row = |name: &str, variants: Vec<Variant>| {
         let goal = case.goals.iter().find(|(peer, _)| *peer == name).map(|(_, ratio)| *ratio);
-        PeerRow { name, times: times(samples), goal }
+        PeerRow::fastest(name, variants, goal).expect("a peer has one variant at least")
     };
-    let of_rivals = rivals.into_iter().map(|Rival { name, samples, .. }| row(name, &samples));
-    let of_here = here.iter().map(|(name, _, samples)| row((*name).to_owned(), samples));
+    let variant =
+        |name: &str, samples: &[f64]| Variant { name: name.into(), times: times(samples) };
+    let of_rivals = rivals.iter().map(|Rival { name, variants, .. }| {
+        row(name, variants.iter().map(|(name, samples)| variant(name, samples)).collect())
+    });
+    let of_here = here.iter().map(|(name, _, samples)| row(name, vec![variant("", samples)]));
     let peers: Vec<PeerRow> = of_here.chain(of_rivals).collect();
     let mut fault = verdict(ours.check())?;
     for (name, peer, _) in &mut here {
@@ -267,7 +273,10 @@ fn ready(
         for name in troupe.peers_of(case) {
             let process = troupe.process(workshop);
             match process.and_then(|process| process.prepare(&name, case, batching)) {
-                Ok(()) => ready.push(Rival { troupe: index, name, samples: Vec::new() }),
+                Ok(variants) => {
+                    let variants = variants.into_iter().map(|name| (name, Vec::new())).collect();
+                    ready.push(Rival { troupe: index, name, variants });
+                }
                 Err(why) => notice(Notice::NoTime(case, &name, &why)),
             }
         }
@@ -299,7 +308,7 @@ mod tests {
     use crate::bench::peers::Language;
     use ferrowarp::Backend;
 
-    /// A peer whose runs take 2 ms each, one of whose cases fails at its second sitting.
+    /// A peer whose runs take 2 ms each, or 3 in one variant of two, one of whose cases fails at its second sitting.
     static FAKE: [Source; 2] = [
         Source {
             family: "copy",
@@ -316,9 +325,12 @@ for line in sys.stdin:
         reply = {"cases": cases, "versions": ["Fake 1.0"]}
     elif verb == "prepare" and peer == "unready":
         reply = {"error": "no memory"}
+    elif verb == "prepare" and peer == "steady":
+        reply = {"variants": ["slow", "quick"]}
     elif verb == "run":
         sittings += peer == "failing"
-        reply = {"ms": [2.0] * request["rounds"]}
+        slow = peer == "steady" and request["variant"] == 0
+        reply = {"ms": [3.0 if slow else 2.0] * request["rounds"]}
         if peer == "failing" and sittings == 2:
             reply = {"error": "tired"}
     elif verb == "check" and peer == "wrong":
@@ -376,9 +388,11 @@ for line in sys.stdin:
         assert_eq!(versions, ["Fake 1.0"]);
         let [peer] = &rows[0].peers[..] else { panic!("{:?}", rows[0].peers) };
         assert_eq!(
-            (peer.name.as_str(), peer.times.median_ms, peer.times.samples),
-            ("steady", 2.0, 6)
+            (peer.title().as_str(), peer.times.median_ms, peer.times.samples),
+            ("steady (quick)", 2.0, 6)
         );
+        let [slower] = &peer.slower[..] else { panic!("{:?}", peer.slower) };
+        assert_eq!((slower.name.as_str(), slower.times.median_ms), ("slow", 3.0));
     }
 
     #[test]

@@ -11,6 +11,10 @@ pub struct Summary {
     pub fast_ms: f64,
     /// A tenth of the samples is above.
     pub slow_ms: f64,
+    /// A quarter of the samples is below the first, and a quarter above the second; zeros in reports from before
+    /// they were kept.
+    #[serde(default)]
+    pub quartiles_ms: [f64; 2],
     /// How many samples there are.
     pub samples: usize,
 }
@@ -25,6 +29,7 @@ impl Summary {
             median_ms: quantile(&sorted, 0.5)?,
             fast_ms: quantile(&sorted, 0.1)?,
             slow_ms: quantile(&sorted, 0.9)?,
+            quartiles_ms: [quantile(&sorted, 0.25)?, quantile(&sorted, 0.75)?],
             samples: sorted.len(),
         })
     }
@@ -53,7 +58,7 @@ mod tests {
         assert_eq!(summary.median_ms, 2.5);
         assert!((summary.fast_ms - 1.3).abs() < 1e-12 && (summary.slow_ms - 3.7).abs() < 1e-12);
         assert!((summary.spread() - 0.96).abs() < 1e-12);
-        assert_eq!(summary.samples, 4);
+        assert_eq!((summary.quartiles_ms, summary.samples), ([1.75, 3.25], 4));
     }
 
     #[test]

@@ -11,9 +11,10 @@ use super::progress::Progress;
 use super::table::{Side, Table};
 use crate::bench::baseline::{self, Moved};
 use crate::bench::measure::Plan;
+use crate::bench::page;
 use crate::bench::peers::SOURCES;
 use crate::bench::picture::{self, Format};
-use crate::bench::report::{Goal, PeerRow, Report, Row};
+use crate::bench::report::{Goal, PeerRow, Report, Row, number};
 use crate::bench::session::{self, Notice, Options};
 use crate::bench::{Scale, machine};
 use ferrowarp::{Backend, Gpu};
@@ -50,9 +51,13 @@ pub(super) struct Args {
     /// Write all results into this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Draw bandwidth against size, and a roofline, into this file: .png or .svg
+    /// Draw bandwidth against size, and a roofline, into this file: .png or .svg. A quick run then has all sizes of
+    /// the curves
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+    /// Write the whole table as one page, whose columns sort, into this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Tell what moved since an earlier run's --json
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -74,7 +79,8 @@ impl Args {
             (Backend::Cuda, false) => (5, 10),
         };
         Options {
-            scale: Scale::new(backend, self.quick, self.sizes.clone()),
+            scale: Scale::new(backend, self.quick, self.sizes.clone())
+                .with_curves(self.picture.is_some()),
             plan: Plan { sittings, rounds: self.rounds.map_or(rounds, NonZeroUsize::get) },
             filters: self.filter.clone(),
             peers: if self.no_peers || backend == Backend::Emulator { &[] } else { SOURCES },
@@ -89,9 +95,10 @@ impl Args {
             let format = Format::of(path).ok_or_else(unknown)?;
             Ok::<_, CliError>((format, Output::create(path)?))
         };
+        let html = self.html.as_deref().map(Output::create).transpose()?;
         let baseline = self.baseline.as_deref().map(read_report).transpose()?;
         let picture = self.picture.as_deref().map(picture).transpose()?;
-        Ok(Outputs { json, picture, baseline })
+        Ok(Outputs { json, html, picture, baseline })
     }
 }
 
@@ -110,6 +117,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
 
 struct Outputs {
     json: Option<Output>,
+    html: Option<Output>,
     picture: Option<(Format, Output)>,
     baseline: Option<Report>,
 }
@@ -119,6 +127,10 @@ impl Outputs {
         if let Some(json) = self.json {
             let text = serde_json::to_vec_pretty(report).expect("a report is plain data");
             json.finish(|file| Ok(file.write_all(&text)?))?;
+        }
+        if let Some(html) = self.html {
+            let text = page::of(report);
+            html.finish(|file| Ok(file.write_all(text.as_bytes())?))?;
         }
         if let Some((format, output)) = self.picture {
             let picture = picture::draw(report, format)?;
@@ -338,7 +350,7 @@ fn theirs(row: &Row, peer: &PeerRow) -> [String; 3] {
     let ratio = peer.ratio(&row.ours);
     let verdict = verdict(row.peer_goal(peer), |ratio| format!("{ratio:.2}"));
     let speed = number(row.speed(peer.times.median_ms));
-    [peer.name.clone(), speed, format!("{ratio:.3}{verdict}")]
+    [peer.title(), speed, format!("{ratio:.3}{verdict}")]
 }
 
 /// What stands behind a figure that has a goal.
@@ -347,16 +359,6 @@ fn verdict(goal: Option<Goal<'_>>, number: impl Fn(f64) -> String) -> String {
         let word = if goal.is_met() { "met" } else { "MISSED" };
         format!(" {word} {}", number(goal.least))
     })
-}
-
-/// Four digits, if that makes sense.
-fn number(value: f64) -> String {
-    match value {
-        v if v >= 1000.0 => format!("{v:.0}"),
-        v if v >= 100.0 => format!("{v:.1}"),
-        v if v >= 10.0 => format!("{v:.2}"),
-        v => format!("{v:.3}"),
-    }
 }
 
 #[cfg(test)]
@@ -376,9 +378,16 @@ mod tests {
     fn missed_goals_are_the_last_lines() {
         let times = |median_ms| {
             let (fast_ms, slow_ms) = (median_ms, median_ms);
-            crate::bench::stats::Summary { median_ms, fast_ms, slow_ms, samples: 3 }
+            let quartiles_ms = [median_ms; 2];
+            crate::bench::stats::Summary { median_ms, fast_ms, slow_ms, quartiles_ms, samples: 3 }
         };
-        let peer = |name: &str, goal| PeerRow { name: name.to_owned(), times: times(2.0), goal };
+        let peer = |name: &str, goal| PeerRow {
+            name: name.to_owned(),
+            variant: if name == "CUB" { "size_t".to_owned() } else { String::new() },
+            times: times(2.0),
+            goal,
+            slower: Vec::new(),
+        };
         let row = Row {
             case: "rows/softmax/f32".to_owned(),
             shape: vec![1 << 20],
@@ -398,6 +407,7 @@ mod tests {
         page.goals(&report);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("3200 MISSED 4000  GB/s"), "{text}");
+        assert!(text.contains("CUB (size_t)"), "{text}");
         assert!(text.contains("0.800 met 0.75") && text.contains("0.800 MISSED 1.00"), "{text}");
         let lines: Vec<_> = text.lines().rev().take(3).collect();
         assert_eq!(
@@ -407,14 +417,6 @@ mod tests {
                 "MISSED rows/softmax/f32 2^20: 3200 GB/s, goal 4000 GB/s",
                 "goals: 1 met, 2 missed",
             ]
-        );
-    }
-
-    #[test]
-    fn numbers_have_four_digits() {
-        assert_eq!(
-            [0.01234, 1.23456, 12.3456, 123.456, 1234.56].map(number),
-            ["0.012", "1.235", "12.35", "123.5", "1235"]
         );
     }
 }

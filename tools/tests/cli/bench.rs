@@ -39,12 +39,14 @@ fn a_run_is_kept_drawn_and_compared() {
         let args = ["bench", "--no-peers", "--filter", "copy/array/f32", "--sizes", "500,4000"];
         place.run(&[&args, more].concat())
     };
-    run(&["--json", "first.json", "--picture", "chart.png"]).success();
+    run(&["--json", "first.json", "--picture", "chart.png", "--html", "table.html"]).success();
     let report: serde_json::Value =
         serde_json::from_slice(&std::fs::read(place.path("first.json")).unwrap()).unwrap();
     assert_eq!(report["rows"][1]["shape"][0], 4000);
     assert!(report["rows"][1]["ours"]["median_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(place.image("chart.png").width(), 1680);
+    let page = std::fs::read_to_string(place.path("table.html")).unwrap();
+    assert_eq!(page.matches("<td>copy/array/f32</td>").count(), 2);
     let compared =
         contains("of 2 cases are where they were; 0 of this run are new, 0 of the earlier one");
     run(&["--baseline", "first.json", "--picture", "chart.svg"]).success().stdout(compared);
@@ -60,6 +62,7 @@ fn files_that_cannot_be_used_are_refused_before_the_work() {
     refused("--baseline", "missing.json", "cannot read missing.json");
     refused("--baseline", "notes.json", "notes.json is not what `ferrowarp bench --json` writes");
     refused("--picture", "chart.gif", "end its name in .png or .svg");
+    refused("--html", "no/such.html", "cannot write no/such.html");
     refused("--json", "no/such.json", "cannot write no/such.json");
     assert_eq!(place.files(), ["notes.json"]);
 }

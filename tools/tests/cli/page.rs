@@ -1,4 +1,4 @@
-//! The profiler's page in a browser: it fits narrow and wide windows, in light and in dark.
+//! Pages in a browser: the profiler's fits narrow and wide windows, in light and in dark; the benchmark's sorts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,11 @@ fn look(dir: &Path, name: &str, page: &str, width: u32, is_dark: bool) -> Value 
         String::from_utf8_lossy(&ran.stdout).into_owned()
     };
     run(&format!("--screenshot={}", file.with_extension("png").display()));
-    let document = run("--dump-dom");
+    measured(&run("--dump-dom"))
+}
+
+/// The JSON that a script left in a document's title.
+fn measured(document: &str) -> Value {
     let title = document.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
     let title = title.unwrap_or_else(|| panic!("nothing was measured:\n{document}")).0;
     let title = title.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
@@ -147,4 +151,72 @@ fn the_page_fits_narrow_and_wide_windows_in_light_and_in_dark() {
         }
     }
     println!("pictures of the pages are in {}", dir.display());
+}
+
+/// Clicks each column of the benchmark's page twice, and leaves the cells of its columns before and after.
+const SORT: &str = r#"<script>
+onload = () => {
+  const column = i => [...document.querySelectorAll("tbody tr")]
+    .map(row => row.cells[i].dataset.value ?? row.cells[i].textContent);
+  const heads = [...document.querySelectorAll("th")];
+  const seen = heads.map((head, i) => {
+    head.querySelector("button").click();
+    const rising = column(i), up = head.getAttribute("aria-sort");
+    head.querySelector("button").click();
+    return { name: head.textContent, rising, up, falling: column(i), down: head.getAttribute("aria-sort") };
+  });
+  const loaded = performance.getEntriesByType("resource").map(own => own.name);
+  document.title = JSON.stringify({ seen, loaded, sorted: document.querySelectorAll("th[aria-sort]").length });
+};
+</script>"#;
+
+#[test]
+#[ignore = "needs Chromium: make page-test"]
+fn the_benchmark_page_sorts_by_each_column_and_loads_nothing() {
+    let place = Place::new();
+    let filter = "copy/array/f32,copy/plain/f32,reduce/sum,out_of_core/sum/u32";
+    let args = ["bench", "--no-peers", "--filter", filter, "--sizes", "64,4000,500"];
+    let mut command = place.command(&[&args[..], &["--html", "bench.html"]].concat());
+    command.env("FERROWARP_DEVICE", "emulator").assert().success();
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("page");
+    fs::create_dir_all(&dir).unwrap();
+    let page = fs::read_to_string(place.path("bench.html")).unwrap();
+    let file = dir.join("bench.html");
+    fs::write(&file, page.clone() + SORT).unwrap();
+    let run = |what: &str| {
+        let profile = tempfile::tempdir().unwrap();
+        let mut command = chromium(profile.path());
+        command.args(["--window-size=1500,900", what]);
+        let ran = command.arg(format!("file://{}", file.display())).output();
+        let ran = ran.expect("Chromium runs; FERROWARP_CHROMIUM names another program");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    run(&format!("--screenshot={}", file.with_extension("png").display()));
+    let found = measured(&run("--dump-dom"));
+    assert_eq!((&found["loaded"], &found["sorted"]), (&Value::Array(Vec::new()), &1.into()));
+    let columns = found["seen"].as_array().unwrap();
+    assert!(columns.len() >= 10, "{found}");
+    for column in columns {
+        let cells = |key: &str| -> Vec<String> {
+            let cells = column[key].as_array().unwrap().iter().map(|cell| cell.as_str().unwrap());
+            cells.filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+        };
+        let (rising, falling) = (cells("rising"), cells("falling"));
+        let number = |cell: &String| cell.parse::<f64>();
+        if rising.iter().all(|cell| number(cell).is_ok()) {
+            assert!(rising.is_sorted_by_key(|cell| number(cell).unwrap()), "{column}");
+            assert!(
+                falling.iter().rev().is_sorted_by_key(|cell| number(cell).unwrap()),
+                "{column}"
+            );
+        } else {
+            assert!(rising.is_sorted() && falling.iter().rev().is_sorted(), "{column}");
+        }
+        assert_eq!((&column["up"], &column["down"]), (&"ascending".into(), &"descending".into()));
+    }
+    // What is sorted differs: 64, 500 and 4000 by value, which would stand in another order as text.
+    let sizes = columns.iter().find(|column| column["name"] == "size").unwrap();
+    assert_eq!(sizes["rising"][0], "64");
+    assert_ne!(sizes["rising"], sizes["falling"]);
 }

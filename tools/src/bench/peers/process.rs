@@ -40,13 +40,24 @@ pub struct Listing {
 enum Request<'a> {
     List,
     Prepare { peer: &'a str, case: &'a str, shape: &'a [usize], copies: usize },
-    Run { peer: &'a str, rounds: usize, runs: usize },
+    Run { peer: &'a str, variant: usize, rounds: usize, runs: usize },
     Check { peer: &'a str },
     Release,
 }
 
 #[derive(Deserialize)]
 struct Nothing {}
+
+/// A peer that is ready for a case.
+#[derive(Deserialize)]
+struct Prepared {
+    #[serde(default = "one_variant")]
+    variants: Vec<String>,
+}
+
+fn one_variant() -> Vec<String> {
+    vec![String::new()]
+}
 
 #[derive(Deserialize)]
 struct Times {
@@ -86,7 +97,8 @@ impl Process {
         self.ask(&Request::List)
     }
 
-    /// Lets the peer make its data and run each copy once.
+    /// Lets the peer make its data and run each copy once. The result names the variants of its call, in the order
+    /// in which [`sitting`](Self::sitting) counts them: one without a name, most of the time.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -95,22 +107,27 @@ impl Process {
         peer: &str,
         case: &Case,
         batching: Batching,
-    ) -> Result<(), PeerError> {
+    ) -> Result<Vec<String>, PeerError> {
         let (shape, copies) = (&case.shape, batching.copies);
-        self.ask::<Nothing>(&Request::Prepare { peer, case: &case.name, shape, copies }).map(drop)
+        let prepared: Prepared =
+            self.ask(&Request::Prepare { peer, case: &case.name, shape, copies })?;
+        let garbled = || PeerError::Garbled("no variants".to_owned());
+        (!prepared.variants.is_empty()).then_some(prepared.variants).ok_or_else(garbled)
     }
 
-    /// `rounds` samples: milliseconds of one run.
+    /// `rounds` samples of a variant: milliseconds of one run.
     ///
     /// # Errors
     /// Why there is no answer.
     pub fn sitting(
         &mut self,
         peer: &str,
+        variant: usize,
         rounds: usize,
         batching: Batching,
     ) -> Result<Vec<f64>, PeerError> {
-        let times: Times = self.ask(&Request::Run { peer, rounds, runs: batching.runs })?;
+        let times: Times =
+            self.ask(&Request::Run { peer, variant, rounds, runs: batching.runs })?;
         let sensible = times.ms.len() == rounds && times.ms.iter().all(|&ms| ms > 0.0);
         sensible.then_some(times.ms).ok_or_else(|| PeerError::Garbled("no times".to_owned()))
     }
@@ -226,14 +243,16 @@ mod tests {
     #[test]
     fn a_conversation() {
         let list = r#"{"cases": [["CUB", "a/b/f32"]], "versions": ["CUB 3"]}"#;
-        let mut peer = peer(&[list, "{}", r#"{"ms": [0.5, 0.25]}"#, "{}", "{}"], "");
+        let variants = r#"{"variants": ["int", "size_t"]}"#;
+        let mut peer = peer(&[list, variants, r#"{"ms": [0.5, 0.25]}"#, "{}", "{}", "{}"], "");
         let listing = peer.list().unwrap();
         assert_eq!(listing.cases, [("CUB".to_owned(), "a/b/f32".to_owned())]);
         assert_eq!(listing.versions, ["CUB 3"]);
         let case = &cases::all(&Scale::new(Backend::Emulator, true, None))[0];
-        peer.prepare("CUB", case, BATCHING).unwrap();
-        assert_eq!(peer.sitting("CUB", 2, BATCHING).unwrap(), [0.5, 0.25]);
+        assert_eq!(peer.prepare("CUB", case, BATCHING).unwrap(), ["int", "size_t"]);
+        assert_eq!(peer.sitting("CUB", 1, 2, BATCHING).unwrap(), [0.5, 0.25]);
         peer.check("CUB").unwrap();
+        assert_eq!(peer.prepare("CUB", case, BATCHING).unwrap(), [""]);
         peer.release().unwrap();
     }
 
@@ -241,8 +260,8 @@ mod tests {
     fn requests_are_lines_of_json() {
         let mut peer =
             peer(&[], r#"read -r line; echo "{\"error\": \"$(echo "$line" | tr -d '"')\"}""#);
-        let said = peer.sitting("CUB", 2, BATCHING).unwrap_err().to_string();
-        assert_eq!(said, "{do:run,peer:CUB,rounds:2,runs:3}");
+        let said = peer.sitting("CUB", 0, 2, BATCHING).unwrap_err().to_string();
+        assert_eq!(said, "{do:run,peer:CUB,variant:0,rounds:2,runs:3}");
     }
 
     #[test]
@@ -254,7 +273,7 @@ mod tests {
         assert!(matches!(peer.check("x"), Err(PeerError::Wrong(words)) if words == "all NaN"));
         assert!(matches!(peer.check("x"), Err(PeerError::Garbled(words)) if words == "nonsense"));
         for _ in times {
-            assert!(matches!(peer.sitting("x", 2, BATCHING), Err(PeerError::Garbled(_))));
+            assert!(matches!(peer.sitting("x", 0, 2, BATCHING), Err(PeerError::Garbled(_))));
         }
         assert!(!peer.is_over());
     }

@@ -57,7 +57,7 @@ sources! {
     search: Cuda "cu";
     select: Cuda "cu";
     sort: Cuda "cu", Python "py";
-    spmv: Python "py";
+    spmv: Cuda "cu", Python "py";
     stencil: Cuda "cu", Python "py";
     transpose: Cuda "cu", Python "py";
 }

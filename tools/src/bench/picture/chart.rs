@@ -57,16 +57,18 @@ pub(super) fn draw<B: DrawingBackend>(report: &Report, area: &Area<B>) -> Result
 fn draw_lines<B: DrawingBackend>(lines: &[Line], area: &Area<B>) -> Result<B> {
     let all = || lines.iter().flat_map(|line| line.ours.iter().chain(&line.peer));
     let [first, last] = range(all().map(|point| point.0), [16.0, 30.0]);
-    let [_, top] = range(all().map(|point| point.1), [0.0, 1.0]);
+    let [low, top] = range(all().map(|point| point.1), [0.1, 10.0]);
     let mut chart = ChartBuilder::on(area)
         .margin(12)
-        .caption("GB/s by number of elements", CAPTION)
-        .x_label_area_size(40)
-        .y_label_area_size(70)
-        .build_cartesian_2d(first..last, 0.0..top * 1.25)?;
+        .caption("Bandwidth by size; dashed: the fastest peer", CAPTION)
+        .x_label_area_size(56)
+        .y_label_area_size(86)
+        .build_cartesian_2d(first..last, (low / 1.5..top * 8.0).log_scale())?;
     chart
         .configure_mesh()
         .label_style(LABEL)
+        .x_desc("elements")
+        .y_desc("GB/s")
         .x_labels((last - first) as usize + 1)
         .x_label_formatter(&|power| format!("2^{power:.0}"))
         .light_line_style(WHITE)
@@ -94,14 +96,16 @@ fn draw_roofline<B: DrawingBackend>(roofline: &Roofline, area: &Area<B>) -> Resu
     let [low, high] = range(points().map(|point| point.1), [0.1, 10.0]);
     let mut chart = ChartBuilder::on(area)
         .margin(12)
-        .caption("10^12 operations/s by operations per byte", CAPTION)
-        .x_label_area_size(40)
-        .y_label_area_size(70)
+        .caption("Roofline: each case at its largest size", CAPTION)
+        .x_label_area_size(56)
+        .y_label_area_size(86)
         .build_cartesian_2d(
             (left / 1.5..right * 1.5).log_scale(),
             (low / 2.0..high * 2.0).log_scale(),
         )?;
-    chart.configure_mesh().label_style(LABEL).light_line_style(WHITE).draw()?;
+    let mut mesh = chart.configure_mesh();
+    let mesh = mesh.x_desc("operations per byte").y_desc("10^12 operations per second");
+    mesh.label_style(LABEL).light_line_style(WHITE).draw()?;
     let roof = LineSeries::new(roofline.roof.iter().copied(), BLACK.stroke_width(2));
     chart.draw_series(roof)?;
     for (i, (family, points)) in roofline.families.iter().enumerate() {

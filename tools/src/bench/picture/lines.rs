@@ -10,6 +10,8 @@ pub(super) type Point = (f64, f64);
 const COPY: &str = "copy/array/f32";
 /// More would not be told apart.
 const MOST_LINES: usize = 12;
+/// Fewer sizes are no curve, if another case has so many.
+const CURVE: usize = 8;
 
 /// A case at several sizes.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +37,8 @@ pub(super) fn lines(report: &Report) -> Vec<Line> {
         }
     }
     groups.retain(|(_, rows)| rows.len() > 1 && rows[0].work.elements != rows[1].work.elements);
+    let most = groups.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
+    groups.retain(|(_, rows)| rows.len() >= most.min(CURVE));
     groups.sort_by_key(|(case, rows)| (*case != COPY, usize::MAX - rows.len()));
     groups.truncate(MOST_LINES);
     groups.into_iter().map(|(case, rows)| line(case, &rows)).collect()
@@ -51,7 +55,7 @@ fn line(case: &str, rows: &[&Row]) -> Line {
         let peer = row.peers.iter().find(same)?;
         Some((x(row), bandwidth(row, peer.times.median_ms)))
     };
-    let name = best.map_or(case.to_owned(), |peer| format!("{case} (dashed: {})", peer.name));
+    let name = best.map_or(case.to_owned(), |peer| format!("{case} (dashed: {})", peer.title()));
     Line { name, ours, peer: rows.iter().filter_map(of_best).collect() }
 }
 
@@ -60,13 +64,15 @@ fn line(case: &str, rows: &[&Row]) -> Line {
 pub(super) struct Roofline {
     /// The corners of the roof: (operations a byte, 10^12 operations a second).
     pub roof: Vec<Point>,
-    /// Each family's cases at their largest size.
+    /// Each family's cases at their largest size, without the plain kernels, which are there to be read.
     pub families: Vec<(String, Vec<Point>)>,
 }
 
 pub(super) fn roofline(report: &Report) -> Roofline {
     let mut families: Vec<(String, Vec<Point>)> = Vec::new();
-    for row in report.rows.iter().filter(|row| is_largest(report, row) && row.work.operations > 0) {
+    let is_shown =
+        |row: &&Row| row.work.operations > 0 && !is_plain(row) && is_largest(report, row);
+    for row in report.rows.iter().filter(is_shown) {
         let family = row.case.split('/').next().unwrap_or_default();
         let speed = row.work.speed(Unit::Operations, row.ours.median_ms);
         let point = (row.work.operations as f64 / row.work.bytes.max(1) as f64, speed);
@@ -76,6 +82,10 @@ pub(super) fn roofline(report: &Report) -> Roofline {
         }
     }
     Roofline { roof: roof(report), families }
+}
+
+fn is_plain(row: &Row) -> bool {
+    row.case.split('/').nth(1).is_some_and(|form| form.ends_with("plain"))
 }
 
 fn is_largest(report: &Report, row: &Row) -> bool {
@@ -119,10 +129,29 @@ mod tests {
             row(COPY, &[2048], 1.0),
         ]));
         assert_eq!(found.len(), 2);
-        assert!(found[0].name.starts_with(COPY) && found[1].name == "a/b/f32 (dashed: CUB)");
+        assert!(
+            found[0].name.starts_with(COPY) && found[1].name == "a/b/f32 (dashed: CUB (size_t))"
+        );
         // 8 bytes an element: 32,768 bytes in a millisecond; the peer takes two.
         assert_eq!(found[1].ours[1], (12.0, 0.032_768));
         assert_eq!(found[1].peer[1], (12.0, 0.016_384));
+    }
+
+    #[test]
+    fn a_case_of_two_sizes_is_no_curve_beside_one_of_eight() {
+        let long = (10..18).map(|power| row("a/b/f32", &[1 << power], 1.0));
+        let short = (10..12).map(|power| row("c/d/f32", &[1 << power], 1.0));
+        let found = lines(&report(long.chain(short).collect()));
+        assert_eq!(found.iter().map(|line| line.ours.len()).collect::<Vec<_>>(), [8]);
+    }
+
+    #[test]
+    fn plain_kernels_are_not_under_the_roof() {
+        let rows = ["a/b/f32", "a/plain/f32", "rows/softmax_plain/f32"]
+            .map(|case| row(case, &[1024], 1.0));
+        let found = roofline(&report(rows.to_vec())).families;
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].0.as_str(), found[0].1.len()), ("a", 1));
     }
 
     #[test]

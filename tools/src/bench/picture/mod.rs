@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn an_svg_names_its_lines() {
         let text = String::from_utf8(drawn(Format::Svg, &[1024, 4096])).unwrap();
-        assert!(text.starts_with("<svg") && text.contains("copy/array/f32 (dashed: CUB)"));
+        assert!(text.starts_with("<svg") && text.contains("copy/array/f32 (dashed: CUB (size_t))"));
     }
 
     #[test]
