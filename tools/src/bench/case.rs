@@ -298,7 +298,7 @@ impl Scale {
         Self { level, sizes, has_curves: false }
     }
 
-    /// The same with all lengths of the ladder in a quick run too, as a picture of curves needs them.
+    /// All lengths of the ladder in a quick run too, as a picture of curves needs them.
     #[must_use]
     pub fn with_curves(self, has_curves: bool) -> Self {
         Self { has_curves, ..self }
