@@ -144,10 +144,14 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn the_process_is_measured() {
-        let before = resident_bytes();
-        // Other tests of this process may give memory back meanwhile: less than half of this.
-        let block = vec![1u8; 256 << 20];
-        assert!(resident_bytes() >= before + (128 << 20) && before > 0, "{before}");
-        drop(block);
+        let rises = || {
+            let before = resident_bytes();
+            let block = std::hint::black_box(vec![1u8; 256 << 20]);
+            let after = resident_bytes();
+            drop(block);
+            before > 0 && after >= before + (128 << 20)
+        };
+        // Other tests of this process may give back as much in one of the tries.
+        assert!((0..5).any(|_| rises()), "{}", resident_bytes());
     }
 }
