@@ -55,6 +55,15 @@ pub enum DistError {
         reason: String,
     },
 
+    /// A variable that chooses what carries the data is not the same on all ranks.
+    #[error("{name} is {}: it must be the same on all ranks", values_of(values))]
+    UnlikeSettings {
+        /// The variable.
+        name: String,
+        /// Each value, or `None` where it is not set, with the ranks that have it.
+        values: Vec<(Option<String>, Vec<u32>)>,
+    },
+
     /// torchrun has started the ranks again, and other numbers of them.
     #[error(
         "start {restart} after a failure has {now} ranks, and the one before had {before}: each rank's share would be another. \
@@ -292,6 +301,17 @@ pub enum DistError {
         reason: String,
     },
 
+    /// A rank has refused a call that others make, which has ended the communicator.
+    #[error(
+        "rank {rank} has refused a call that other ranks make, which ends the communicator: {reason}"
+    )]
+    CallRefused {
+        /// Which, in the world.
+        rank: u32,
+        /// The error that its call has returned.
+        reason: String,
+    },
+
     /// A call of the driver has failed.
     #[error("{operation} has failed with the driver's code {code}{}", detail(detail_text))]
     Driver {
@@ -359,6 +379,15 @@ fn ranks_of(ranks: &[u32]) -> String {
         [one] => format!("rank {one}"),
         [first @ .., last] => format!("ranks {} and {last}", first.join(", ")),
     }
+}
+
+/// "`0` on rank 1, not set on ranks 0 and 2"
+fn values_of(values: &[(Option<String>, Vec<u32>)]) -> String {
+    let one = |(value, ranks): &(Option<String>, Vec<u32>)| {
+        let value = value.as_ref().map_or("not set".to_owned(), |value| format!("`{value}`"));
+        format!("{value} on {}", ranks_of(ranks))
+    };
+    values.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn detail(text: &str) -> String {

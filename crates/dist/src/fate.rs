@@ -37,6 +37,11 @@ pub(crate) enum End {
         waited: Duration,
     },
     Aborted,
+    /// A rank has refused a call that others make.
+    Refused {
+        rank: u32,
+        reason: String,
+    },
     /// NCCL has failed for a reason of its own.
     Nccl {
         call: &'static str,
@@ -52,6 +57,7 @@ impl From<End> for DistError {
             End::Lost { rank, how } => Self::RankLost { rank, how },
             End::Deadline { what, waited } => Self::Deadline { what, waited },
             End::Aborted => Self::Aborted,
+            End::Refused { rank, reason } => Self::CallRefused { rank, reason },
             End::Nccl { call, code, message, detail_text } => {
                 Self::Nccl { call, code, message, detail_text }
             }

@@ -41,8 +41,9 @@
 //!
 //! Each rank has a connection to rank 0, by which all others notice within seconds that it has died, and which one it
 //! was. Communicators with it are then aborted: calls and waits return [`DistError::RankLost`], kernels that wait for
-//! it end. A rank that is silent for 15 s (its host is down, say) counts as lost too. Ranks that make different calls
-//! are ended by a [deadline](Communicator::set_deadline).
+//! it end. A rank that is silent for 15 s (its host is down, say) counts as lost too. A call that one rank refuses, for a length
+//! that does not fit, say, and others make, ends the communicator on all of them with [`DistError::CallRefused`]. Ranks that
+//! make different calls are ended by a [deadline](Communicator::set_deadline).
 //!
 //! # Variables
 //!
@@ -58,6 +59,9 @@
 //! | `FERROWARP_DIST_FILE` | a file that all ranks see, in which rank 0 writes where it listens |
 //! | `FERROWARP_DIST_ID` | which run this is: processes of another one are refused |
 //! | `FERROWARP_NCCL_LIBRARY` | the file `libnccl.so.2`; otherwise the loader's path, and wheels of PyPI, are searched |
+//!
+//! `FERROWARP_DIST_BACKEND`, `FERROWARP_DIST_PEERS` and some of NCCL's ([`Settings`]) must be the same on all ranks, which compare them
+//! when they meet: [`DistError::UnlikeSettings`] names the variable, and the ranks with their values.
 //!
 //! The control connections are neither encrypted nor authenticated, as those of NCCL, MPI and torchrun are not: the ports are for
 //! a network of one's own.
@@ -80,10 +84,10 @@ mod self_test;
 mod transport;
 mod world;
 
-pub use communicator::{Choice, Communicator, Group};
+pub use communicator::{Communicator, Group};
 pub use element::{Element, ElementKind, Reduction};
-pub use environment::{Environment, Launcher, MeetingPlace};
+pub use environment::{Environment, Launcher, MeetingPlace, Settings};
 pub use error::{DistError, DistResult, Loss};
 pub use self_test::{Checked, self_test};
-pub use transport::Backend;
+pub use transport::{Backend, Choice};
 pub use world::World;

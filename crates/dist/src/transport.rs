@@ -55,6 +55,18 @@ impl fmt::Display for Backend {
     }
 }
 
+/// Which backend is to carry the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// NCCL for real devices, MPI for emulated ones and where there is no NCCL.
+    #[default]
+    Automatic,
+    /// NCCL.
+    Nccl,
+    /// MPI.
+    Mpi,
+}
+
 /// What backends can do: all collectives are made of these. Addresses are the device's, lengths in bytes unless they count elements
 /// of a kind; ranks are those of the communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +129,18 @@ pub(crate) trait Transport: Send + Sync {
         false
     }
 
+    /// Whether it can enqueue these: what it refuses whatever the ranks do.
+    fn check_call(
+        &self,
+        _stream: StreamRef<'_>,
+        _primitives: &[Primitive],
+    ) -> Result<(), DistError> {
+        Ok(())
+    }
+
     /// Enqueues these, as one group, on a stream of the communicator's device, whose context is current. All ranks of
-    /// the communicator call it with the same primitives in the same order, sends and receives with their counterparts. Either
+    /// the communicator call it with the same primitives in the same order, sends and receives with their counterparts, after
+    /// [`check_call`](Self::check_call). Either
     /// it has no effect on the memory after an error, or what it does is in the stream's order.
     ///
     /// # Safety

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ferrowarp::{Backend as Driver, Gpu, backend, devices};
 
 use crate::control::Control;
-use crate::environment::{Environment, Launcher, check_elastic};
+use crate::environment::{Environment, Launcher, Settings, check_elastic};
 use crate::error::{DistError, DistResult};
 
 /// How long ranks wait for each other at the meeting, unless `FERROWARP_DIST_TIMEOUT` says otherwise.
@@ -56,7 +56,8 @@ impl World {
     /// # Errors
     /// As [`Environment::read`]; [`Elastic`](DistError::Elastic) after a restart with another number of ranks;
     /// [`MissingRanks`](DistError::MissingRanks), [`Unreachable`](DistError::Unreachable),
-    /// [`Listen`](DistError::Listen) or [`Refused`](DistError::Refused) if the meeting fails.
+    /// [`Listen`](DistError::Listen) or [`Refused`](DistError::Refused) if the meeting fails;
+    /// [`UnlikeSettings`](DistError::UnlikeSettings) if the ranks' [`Settings`] differ.
     pub fn from_env() -> DistResult<Self> {
         let environment = Environment::read()?;
         let seconds = std::env::var("FERROWARP_DIST_TIMEOUT").ok();
@@ -76,9 +77,11 @@ impl World {
     pub fn meet(environment: Environment, timeout: Duration) -> DistResult<Self> {
         check_elastic(&environment)?;
         let control = Some(Control::meet(&environment, timeout)?);
-        Ok(Self {
-            inner: Arc::new(Inner { environment, timeout, control, next: AtomicU64::new(0) }),
-        })
+        let next = AtomicU64::new(0);
+        let own = Self { inner: Arc::new(Inner { environment, timeout, control, next }) };
+        let settings = own.environment().settings.encode();
+        Settings::compare(&own.exchange("the comparison of settings", settings, timeout)?)?;
+        Ok(own)
     }
 
     /// A world of this process alone: no launcher, no NCCL and no MPI are needed.

@@ -8,6 +8,8 @@
 mod launcher;
 #[path = "collectives/peers.rs"]
 mod peers;
+#[path = "collectives/refusals.rs"]
+mod refusals;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -46,6 +48,10 @@ fn run(arguments: &[String]) -> DistResult<()> {
             let ranks = Communicator::new(&world, &gpu)?;
             let (lost, rounds) = (rank.parse().expect("a rank"), rounds.parse().expect("a number"));
             lose(&ranks, &gpu, lost, rounds, how)
+        }
+        [how, call, rank] if how == "refuse" => {
+            refusals::check(&world, call, rank.parse().expect("a rank"))?;
+            world.finish()
         }
         [how] if how == "stall" => {
             let gpu = world.gpu()?;
@@ -157,7 +163,6 @@ fn lengths_are_checked(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
     );
     refused(ranks.all_gather(gpu, &ten, &mut nine), "all-gather: what is received has 9");
     refused(ranks.broadcast(gpu, &mut nine, ranks.size()), "there is no rank");
-    refused(ranks.send(gpu, &ten, ranks.size()), "there is no rank");
     refused(ranks.reduce(gpu, &ten, None, Reduction::Sum, ranks.rank()), "has 0 elements");
     refused(ranks.all_gather_uneven(gpu, &ten, &mut nine, &vec![10; size + 1]), "list of shares");
     if size > 1 {
@@ -165,7 +170,7 @@ fn lengths_are_checked(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
         refused(ranks.reduce_scatter(gpu, &odd, &mut nine, Reduction::Sum), "not a multiple");
     }
     assert_eq!(nine.to_vec()?, [2; 9]);
-    Ok(())
+    refusals::by_all(ranks, gpu)
 }
 
 /// Many operations on several streams, each with buffers of another: the last result needs all before.

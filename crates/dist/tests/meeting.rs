@@ -134,6 +134,25 @@ fn a_rank_that_does_not_come_is_named() {
 }
 
 #[test]
+fn settings_that_differ_are_named_before_anything_begins() {
+    if is_rank() {
+        if env::var("RANK").unwrap() == "1" {
+            // SAFETY: the test runs alone in its process, before any other thread.
+            unsafe { env::set_var("FERROWARP_DIST_PEERS", "0") };
+        }
+        let error = World::from_env().unwrap_err();
+        println!("{error}");
+        return assert!(matches!(error, DistError::UnlikeSettings { .. }), "{error}");
+    }
+    for (rank, child) in start("settings_that_differ_are_named_before_anything_begins", 3, &[]) {
+        let output = child.wait_with_output().unwrap();
+        let text = text(&output);
+        let names = "FERROWARP_DIST_PEERS is not set on ranks 0 and 2, `0` on rank 1";
+        assert!(output.status.success() && text.contains(names), "rank {rank}: {text}");
+    }
+}
+
+#[test]
 fn without_a_launcher_the_error_says_what_to_do() {
     if is_rank() {
         return println!("{}", World::from_env().unwrap_err());

@@ -6,6 +6,7 @@ use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::{GpuError, error::GpuResult};
 
 use super::Communicator;
+use super::refusal::Call;
 use crate::error::{DistError, DistResult};
 use crate::transport::Primitive;
 
@@ -17,6 +18,8 @@ pub struct Group<'a> {
     pub(super) memory: ForeignMemory,
     /// What a graph calls it: the first operation.
     name: &'static str,
+    /// Whether all members make this call, and count it.
+    is_counted: bool,
 }
 
 impl Communicator {
@@ -35,13 +38,23 @@ impl Communicator {
     /// ```
     pub fn group(&self) -> Group<'_> {
         let (primitives, memory) = (Vec::new(), ForeignMemory::new());
-        Group { communicator: self, primitives, memory, name: "group" }
+        Group { communicator: self, primitives, memory, name: "group", is_counted: false }
     }
 }
 
 impl<'a> Group<'a> {
-    /// And these primitives, with the memory that they use.
+    /// And these primitives of an operation that all members make, with the memory that they use.
     pub(super) fn with(
+        self,
+        name: &'static str,
+        primitives: impl IntoIterator<Item = Primitive>,
+        memory: impl FnOnce(ForeignMemory) -> ForeignMemory,
+    ) -> Self {
+        self.with_single(name, primitives, memory).counted()
+    }
+
+    /// And those of a send or a receive.
+    pub(super) fn with_single(
         mut self,
         name: &'static str,
         primitives: impl IntoIterator<Item = Primitive>,
@@ -55,24 +68,49 @@ impl<'a> Group<'a> {
         self
     }
 
+    /// One that all members make, whatever it has.
+    pub(crate) fn counted(self) -> Self {
+        Self { is_counted: true, ..self }
+    }
+
+    /// Which call is refused, if it is this one.
+    pub(super) fn call(&self) -> Call {
+        if self.is_counted { Call::Next } else { Call::Uncounted }
+    }
+
     /// Enqueues all of it on a stream of the communicator's device, in order with all other uses of the buffers.
     ///
     /// # Errors
     /// [`RankLost`](DistError::RankLost) if a member is lost, [`Deadline`](DistError::Deadline) or
-    /// [`Aborted`](DistError::Aborted) if the communicator has ended; [`WrongDevice`](GpuError::WrongDevice);
+    /// [`Aborted`](DistError::Aborted) if the communicator has ended; [`CallRefused`](DistError::CallRefused) if another rank
+    /// has refused the call; [`WrongDevice`](GpuError::WrongDevice);
     /// [`NotInGraphs`](DistError::NotInGraphs) within a capture over MPI; NCCL's, MPI's or the driver's refusal.
     pub fn enqueue(self, on: &impl AsStream) -> DistResult<()> {
-        let Self { communicator, primitives, memory, name } = self;
+        let (communicator, mut call) = (self.communicator, self.call());
+        self.enqueue_as(on, &mut call).map_err(|error| communicator.refuse(error, call))
+    }
+
+    /// Makes the call: what may be refused is checked before it has its number.
+    fn enqueue_as(self, on: &impl AsStream, call: &mut Call) -> DistResult<()> {
+        let Self { communicator, primitives, memory, name, is_counted } = self;
         communicator.check()?;
         check_device(communicator, on)?;
         let transport = &*communicator.inner.transport;
+        let mut begin = || -> DistResult<()> {
+            if is_counted {
+                *call = Call::Made(communicator.begin_call()?);
+            }
+            Ok(())
+        };
         if primitives.is_empty() || transport.is_noop(&primitives) {
-            return Ok(());
+            return begin();
         }
         let mut failure = None;
         let work = |stream: StreamRef<'_>| -> GpuResult<()> {
+            let allowed = transport.check_call(stream, &primitives).and_then(|()| begin());
             // SAFETY: the primitives were made of this memory, which is the device's and is ordered by the stream.
-            let done = unsafe { communicator.run(on.as_stream(), stream, &primitives) };
+            let run = || unsafe { communicator.run(on.as_stream(), stream, &primitives) };
+            let done = allowed.and_then(|()| run());
             done.map_err(|error| {
                 let reason = error.to_string();
                 failure = Some(error);

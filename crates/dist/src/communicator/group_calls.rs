@@ -5,6 +5,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite};
 
 use super::group::Group;
 use super::lower::{self, Parts};
+use super::refusal::Call;
 use crate::element::{Element, Reduction};
 use crate::error::{DistError, DistResult};
 use crate::transport::Primitive;
@@ -13,14 +14,20 @@ use crate::transport::Primitive;
 struct Check<'a> {
     operation: &'static str,
     group: &'a Group<'a>,
+    /// What a refusal counts as.
+    call: Call,
 }
 
 impl Check<'_> {
+    fn refuse<T>(&self, error: DistError) -> DistResult<T> {
+        Err(self.group.communicator.refuse(error, self.call))
+    }
+
     fn len(&self, what: &'static str, expected: usize, found: usize) -> DistResult<()> {
         let operation = self.operation;
         match expected == found {
             true => Ok(()),
-            false => Err(DistError::Length { operation, what, expected, found }),
+            false => self.refuse(DistError::Length { operation, what, expected, found }),
         }
     }
 
@@ -28,7 +35,7 @@ impl Check<'_> {
         let (operation, size) = (self.operation, self.group.communicator.size());
         match rank < size {
             true => Ok(()),
-            false => Err(DistError::NoSuchRank { operation, rank, size }),
+            false => self.refuse(DistError::NoSuchRank { operation, rank, size }),
         }
     }
 
@@ -44,7 +51,7 @@ impl Check<'_> {
         let (operation, ranks) = (self.operation, self.group.communicator.size());
         match found % ranks as usize {
             0 => Ok(found / ranks as usize),
-            _ => Err(DistError::NotDivisible { operation, what, found, ranks }),
+            _ => self.refuse(DistError::NotDivisible { operation, what, found, ranks }),
         }
     }
 }
@@ -53,8 +60,14 @@ const SENT: &str = "what is sent";
 const RECEIVED: &str = "what is received";
 
 impl<'a> Group<'a> {
+    /// Of an operation that all members make.
     fn check(&self, operation: &'static str) -> Check<'_> {
-        Check { operation, group: self }
+        Check { operation, group: self, call: Call::Next }
+    }
+
+    /// Of a send or a receive, which other members do not make.
+    fn check_single(&self, operation: &'static str) -> Check<'_> {
+        Check { operation, group: self, call: self.call() }
     }
 
     fn rank(&self) -> u32 {
@@ -331,11 +344,11 @@ impl<'a> Group<'a> {
         from: &'a (impl DeviceRead<T> + ?Sized),
         to: u32,
     ) -> DistResult<Self> {
-        self.check("send").rank(to)?;
+        self.check_single("send").rank(to)?;
         let source = from.raw();
         let (at, bytes) = (source.address, source.len * size_of::<T>());
         let call = Primitive::Send { from: at, bytes, to };
-        Ok(self.with("send", (bytes > 0).then_some(call), |memory| memory.reads(from)))
+        Ok(self.with_single("send", (bytes > 0).then_some(call), |memory| memory.reads(from)))
     }
 
     /// See [`Communicator::receive`](super::Communicator::receive).
@@ -347,10 +360,10 @@ impl<'a> Group<'a> {
         to: &'a mut (impl DeviceWrite<T> + ?Sized),
         from: u32,
     ) -> DistResult<Self> {
-        self.check("receive").rank(from)?;
+        self.check_single("receive").rank(from)?;
         let target = to.raw_mut();
         let (at, bytes) = (target.address, target.len * size_of::<T>());
         let call = Primitive::Receive { to: at, bytes, from };
-        Ok(self.with("receive", (bytes > 0).then_some(call), |memory| memory.writes(to)))
+        Ok(self.with_single("receive", (bytes > 0).then_some(call), |memory| memory.writes(to)))
     }
 }

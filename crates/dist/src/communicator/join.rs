@@ -11,21 +11,9 @@ use crate::alone::Alone;
 use crate::environment::Launcher;
 use crate::error::{DistError, DistResult};
 use crate::fate::Fate;
-use crate::transport::Transport;
+use crate::transport::{Choice, Transport};
 use crate::world::World;
 use crate::{mpi, nccl};
-
-/// Which backend is to carry the data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Choice {
-    /// NCCL for real devices, MPI for emulated ones and where there is no NCCL.
-    #[default]
-    Automatic,
-    /// NCCL.
-    Nccl,
-    /// MPI.
-    Mpi,
-}
 
 /// What each rank says of itself.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,17 +46,7 @@ impl Communicator {
     /// [`SharedDevice`](DistError::SharedDevice), [`RankLost`](DistError::RankLost),
     /// [`MissingRanks`](DistError::MissingRanks), or what NCCL or MPI answers.
     pub fn new(world: &World, gpu: &Gpu) -> DistResult<Self> {
-        let name = "FERROWARP_DIST_BACKEND";
-        let choice = match std::env::var(name).ok().as_deref().map(str::trim) {
-            None | Some("" | "auto") => Choice::Automatic,
-            Some("nccl") => Choice::Nccl,
-            Some("mpi") => Choice::Mpi,
-            Some(other) => {
-                let (value, expected) = (other.to_owned(), "`nccl` or `mpi`");
-                return Err(DistError::BadVariable { name, value, expected });
-            }
-        };
-        Self::with_backend(world, gpu, choice)
+        Self::with_backend(world, gpu, world.environment().settings.backend())
     }
 
     /// Like [`new`](Self::new), with a backend that the program chooses.

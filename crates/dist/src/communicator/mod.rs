@@ -5,6 +5,7 @@ mod group;
 mod group_calls;
 mod join;
 mod lower;
+mod refusal;
 mod run;
 mod split;
 mod wait;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use ferrowarp::{DeviceBuffer, Gpu};
 
-use crate::control::Watcher;
+use crate::control::{Refusal, Watcher};
 use crate::error::{DistResult, Loss};
 use crate::fate::{End, Fate};
 #[cfg(feature = "ops")]
@@ -25,7 +26,7 @@ use crate::transport::{Backend, Transport};
 use crate::world::World;
 
 pub use group::Group;
-pub use join::Choice;
+use refusal::Calls;
 
 /// How long anything may take, unless `FERROWARP_DIST_DEADLINE` says otherwise.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -35,7 +36,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// All operations are enqueued on a stream, in order with all other uses of the buffers, and return at once where the
 /// backend is NCCL; MPI has moved the data when they return. All ranks make the same calls in the same order. Lengths are
 /// checked on each rank before anything is enqueued; that they agree between ranks is for the program to see to, as with NCCL and
-/// MPI themselves.
+/// MPI themselves. See [below](#calls-that-are-refused) for a call that one rank refuses.
 ///
 /// | operation | what each rank gives | what each rank gets |
 /// |---|---|---|
@@ -63,6 +64,15 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// result, so that no wait for them hangs: [`synchronize`](Self::synchronize) returns the error, while a wait for the
 /// stream alone succeeds, with buffers that hold anything. Communicators of which it was not a member work on.
 ///
+/// # Calls that are refused
+///
+/// A call with an argument that does not fit, such as a length, a root that is no rank or overlapping buffers, returns an error, and
+/// nothing is enqueued. If all ranks refuse it alike, the communicator works on. If some refuse it and others make it, which would
+/// wait for them, the communicator has ended on all ranks: within moments calls and waits of the others return
+/// [`CallRefused`](crate::DistError::CallRefused), which names the rank and its reason, and so do later calls of the rank that has
+/// refused. Buffers that the others' call was to write hold anything. A [send](Self::send) or a [receive](Self::receive) that
+/// is refused ends the communicator whatever the others do. A new communicator of the same [`World`] works.
+///
 /// [`GraphBuilder::capture`]: ferrowarp::GraphBuilder::capture
 #[derive(Clone)]
 pub struct Communicator {
@@ -77,6 +87,7 @@ struct Inner {
     /// What tells it from other communicators of the world.
     key: String,
     splits: AtomicU64,
+    calls: Mutex<Calls>,
     fate: Arc<Fate>,
     /// Memory of ranks of one host; it ends before the transport.
     #[cfg(feature = "ops")]
@@ -95,8 +106,8 @@ impl Communicator {
         fate: Arc<Fate>,
         transport: Box<dyn Transport>,
     ) -> DistResult<Self> {
-        let (world, gpu, splits, barrier) =
-            (world.clone(), gpu.clone(), AtomicU64::new(0), Mutex::default());
+        let (world, gpu, splits) = (world.clone(), gpu.clone(), AtomicU64::new(0));
+        let (calls, barrier) = (Mutex::default(), Mutex::default());
         #[cfg(feature = "ops")]
         let peers = match transport.backend() {
             Backend::Nccl { .. } => PeerMemory::meet(&world, &gpu, rank, &key, &fate)?,
@@ -108,6 +119,7 @@ impl Communicator {
             rank,
             key,
             splits,
+            calls,
             fate,
             #[cfg(feature = "ops")]
             peers,
@@ -207,6 +219,10 @@ impl Watcher for Inner {
         if self.fate.members().contains(&rank) {
             self.end(End::Lost { rank, how: how.clone() });
         }
+    }
+
+    fn refused(&self, refusal: &Refusal) {
+        self.note(refusal);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::message::{Hello, Incoming, ToRank, ToServer, VERSION, send};
+use super::message::{Hello, Incoming, Refusal, ToRank, ToServer, VERSION, send};
 use super::peers::Peers;
 use super::place::{self, Address, host_name};
 use super::server::{Server, is_timeout};
@@ -127,6 +127,12 @@ impl Control {
         }
     }
 
+    /// Tells the other members of a communicator that a call is refused.
+    pub(crate) fn refuse(&self, members: &[u32], refusal: Refusal) {
+        // Without a connection to rank 0 all others are about to end.
+        let _ = self.connection.send(&ToServer::RefuseCall { members: members.to_vec(), refusal });
+    }
+
     pub(crate) fn peers(&self) -> &Arc<Peers> {
         &self.connection.peers
     }
@@ -190,6 +196,7 @@ impl Connection {
             }
             ToRank::Lost { rank, silent: false } => peers.note_lost(rank, Loss::Died),
             ToRank::Left { rank } => peers.note_left(rank),
+            ToRank::CallRefused(refusal) => peers.note_refusal(refusal),
             ToRank::Welcome | ToRank::Refused { .. } | ToRank::Beat => {}
         }
     }

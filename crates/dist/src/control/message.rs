@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Changes with what is said.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// More than any message has; what is longer is not one.
 const MOST_BYTES: u64 = 64 << 20;
@@ -24,6 +24,19 @@ pub(super) struct Hello {
     pub(super) host: String,
 }
 
+/// That a rank does not make a call which all members of a communicator are to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    /// What tells the communicator from others.
+    pub(crate) key: String,
+    /// Who does not make it.
+    pub(crate) rank: u32,
+    /// The number of the call; `None` if the communicator has ended by it.
+    pub(crate) call: Option<u64>,
+    /// Why.
+    pub(crate) reason: String,
+}
+
 /// From a rank to rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToServer {
@@ -37,6 +50,11 @@ pub(super) enum ToServer {
     /// Who has not come: to an exchange, or to the meeting if there is no key.
     WhoIsMissing {
         key: Option<String>,
+    },
+    /// To be told to the other members of a communicator.
+    RefuseCall {
+        members: Vec<u32>,
+        refusal: Refusal,
     },
     /// It is there.
     Beat,
@@ -70,6 +88,7 @@ pub(super) enum ToRank {
     Left {
         rank: u32,
     },
+    CallRefused(Refusal),
     Beat,
 }
 

@@ -1,6 +1,6 @@
 //! The control connections: each rank has one to rank 0, for as long as the world lasts.
 //!
-//! By them the ranks meet, exchange a few bytes (NCCL's id, names of devices, who splits off with whom), and notice it when one of
+//! By them the ranks meet, exchange a few bytes (NCCL's id, names of devices, who splits off with whom), tell which calls they refuse, and notice it when one of
 //! them is lost: the system closes the connection of a process that dies, and one that is silent for [`SILENCE`] counts as lost
 //! too. Data of programs goes another way, by NCCL or MPI.
 //!
@@ -15,6 +15,7 @@ mod server;
 use std::time::Duration;
 
 pub(crate) use client::Control;
+pub(crate) use message::Refusal;
 pub(crate) use peers::{Peers, Watcher};
 pub(crate) use place::{host_id, host_name};
 

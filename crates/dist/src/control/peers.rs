@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::message::Refusal;
 use crate::error::{DistError, Loss};
 
-/// Whoever must act when a rank is lost: a communicator that has to be aborted.
+/// Whoever must act when a rank is lost, or refuses a call: a communicator that has to be aborted.
 pub(crate) trait Watcher: Send + Sync {
     /// Rank `rank` of the world is lost.
     fn lost(&self, rank: u32, how: &Loss);
+    /// A rank has refused a call of a communicator, perhaps of another one. It may be told twice.
+    fn refused(&self, refusal: &Refusal);
 }
 
 /// Which ranks are lost or have left, and what was exchanged.
@@ -26,17 +29,24 @@ pub(super) struct State {
     lost: Vec<(u32, Loss)>,
     /// Those that have said that they end, and when.
     left: Vec<(u32, Instant)>,
+    /// What ranks have refused: a communicator may begin on this rank later than on others.
+    refusals: Vec<Refusal>,
     pub(super) has_started: bool,
     pub(super) exchanged: HashMap<String, Vec<Vec<u8>>>,
     pub(super) missing: HashMap<Option<String>, Vec<u32>>,
 }
 
 impl Peers {
-    /// Calls `watcher` when a rank is lost from now on.
+    /// Calls `watcher` when a rank is lost from now on, and for all calls that were and will be refused.
     pub(crate) fn watch(&self, watcher: Weak<dyn Watcher>) {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|own| own.strong_count() > 0);
-        watchers.push(watcher);
+        watchers.push(watcher.clone());
+        drop(watchers);
+        let before = self.state().refusals.clone();
+        if let Some(watcher) = watcher.upgrade() {
+            before.iter().for_each(|refusal| watcher.refused(refusal));
+        }
     }
 
     /// The error if one of these ranks is lost.
@@ -72,8 +82,17 @@ impl Peers {
         state.lost.push((rank, how.clone()));
         drop(state);
         self.changed.notify_all();
+        self.each_watcher(|watcher| watcher.lost(rank, &how));
+    }
+
+    pub(super) fn note_refusal(&self, refusal: Refusal) {
+        self.change(|state| state.refusals.push(refusal.clone()));
+        self.each_watcher(|watcher| watcher.refused(&refusal));
+    }
+
+    fn each_watcher(&self, tell: impl Fn(&dyn Watcher)) {
         let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        watchers.iter().filter_map(Weak::upgrade).for_each(|watcher| watcher.lost(rank, &how));
+        watchers.iter().filter_map(Weak::upgrade).for_each(|watcher| tell(&*watcher));
     }
 
     pub(super) fn note_left(&self, rank: u32) {

@@ -1,6 +1,6 @@
 //! Rank 0's side of the control connections.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::SILENCE;
-use super::message::{Hello, Incoming, ToRank, ToServer, VERSION, send};
+use super::message::{Hello, Incoming, Refusal, ToRank, ToServer, VERSION, send};
 use super::place::Listening;
 
 /// How long a process may take for its first line, and a write to a rank for its bytes.
@@ -35,6 +35,8 @@ struct State {
     seats: Vec<Seat>,
     has_started: bool,
     exchanges: HashMap<String, Exchange>,
+    /// Communicators that a refused call has ended.
+    ended: HashSet<String>,
 }
 
 enum Seat {
@@ -58,7 +60,8 @@ impl Server {
         let Listening { listener, run, file } = listening;
         listener.set_nonblocking(true)?;
         let seats = (0..size).map(|_| Seat::Empty).collect();
-        let state = State { seats, has_started: false, exchanges: HashMap::new() };
+        let (exchanges, ended) = (HashMap::new(), HashSet::new());
+        let state = State { seats, has_started: false, exchanges, ended };
         let is_closed = AtomicBool::new(false);
         let hall = Arc::new(Hall { run, file, state: Mutex::new(state), is_closed });
         let for_thread = hall.clone();
@@ -192,6 +195,7 @@ impl Hall {
                 state.send(rank, &ToRank::Missing { key, ranks });
             }
             ToServer::Offer { key, members, value } => state.offer(rank, key, members, value),
+            ToServer::RefuseCall { members, refusal } => state.refuse(rank, &members, refusal),
             // The first line was one already; `Leave` ends the loop.
             ToServer::Hello(_) | ToServer::Leave => {}
         }
@@ -256,6 +260,15 @@ impl State {
             let done = ToRank::Exchanged { key, values: values.collect() };
             members.iter().for_each(|&rank| self.send(rank, &done));
         }
+    }
+
+    /// Tells the other members. That a communicator has ended many may report, and one report is enough.
+    fn refuse(&mut self, from: u32, members: &[u32], refusal: Refusal) {
+        if refusal.call.is_none() && !self.ended.insert(refusal.key.clone()) {
+            return;
+        }
+        let refused = ToRank::CallRefused(refusal);
+        members.iter().filter(|rank| **rank != from).for_each(|rank| self.send(*rank, &refused));
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::environment::{Environment, Launcher, MeetingPlace};
+use crate::environment::{Environment, Launcher, MeetingPlace, Settings};
 use crate::error::{DistError, Loss};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -24,6 +24,7 @@ fn rank(rank: u32, size: u32, place: &MeetingPlace) -> Environment {
         restarts: 0,
         run,
         place: place.clone(),
+        settings: Settings::default(),
     }
 }
 

@@ -48,12 +48,14 @@ fn marker(environment: &Environment, folder: &std::path::Path, parent: u32) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::{Launcher, MeetingPlace};
+    use crate::environment::{Launcher, MeetingPlace, Settings};
 
     fn start(restarts: u32, size: u32, launcher: Launcher) -> Environment {
         let (local_size, place) = (Some(2), MeetingPlace::Mpi);
         let run = format!("uuid/{restarts}/host:29500");
-        Environment { launcher, rank: 0, size, local_rank: 0, local_size, restarts, run, place }
+        let settings = Settings::default();
+        let (rank, local_rank) = (0, 0);
+        Environment { launcher, rank, size, local_rank, local_size, restarts, run, place, settings }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod elastic;
 mod launchers;
 mod nodelist;
 mod place;
+mod settings;
 mod variables;
 
 use std::fmt;
@@ -14,6 +15,7 @@ pub(crate) use elastic::check_elastic;
 pub(crate) use launchers::LOOKED_FOR;
 pub use launchers::Launcher;
 pub use place::MeetingPlace;
+pub use settings::Settings;
 use variables::Variables;
 
 /// What the launcher says to this process.
@@ -46,6 +48,8 @@ pub struct Environment {
     pub run: String,
     /// Where the ranks meet.
     pub place: MeetingPlace,
+    /// What must be the same on all ranks.
+    pub settings: Settings,
 }
 
 impl Environment {
@@ -54,7 +58,8 @@ impl Environment {
         let run = format!("alone/{}", std::process::id());
         let (launcher, place) = (Launcher::Alone, MeetingPlace::Mpi);
         let (rank, size, local_rank, local_size, restarts) = (0, 1, 0, Some(1), 0);
-        Self { launcher, rank, size, local_rank, local_size, restarts, run, place }
+        let settings = Settings::default();
+        Self { launcher, rank, size, local_rank, local_size, restarts, run, place, settings }
     }
 
     /// Reads the variables of this process.
@@ -90,8 +95,9 @@ impl Environment {
         let run =
             variables.text("FERROWARP_DIST_ID").unwrap_or_else(|| found.run(&variables, parent));
         let place = place::find(&variables, &found, &run)?;
+        let settings = Settings::read(&variables)?;
         let launchers::Found { launcher, rank, size, local_rank, local_size, restarts } = found;
-        Ok(Self { launcher, rank, size, local_rank, local_size, restarts, run, place })
+        Ok(Self { launcher, rank, size, local_rank, local_size, restarts, run, place, settings })
     }
 }
 

@@ -87,10 +87,14 @@ impl Transport for Mpi {
         Backend::Mpi { library: library() }
     }
 
-    unsafe fn run(&self, stream: StreamRef<'_>, primitives: &[Primitive]) -> Result<(), DistError> {
+    fn check_call(&self, stream: StreamRef<'_>, primitives: &[Primitive]) -> Result<(), DistError> {
         if is_captured(stream)? {
             return Err(DistError::NotInGraphs { backend: "MPI" });
         }
+        primitives.iter().try_for_each(check_count)
+    }
+
+    unsafe fn run(&self, stream: StreamRef<'_>, primitives: &[Primitive]) -> Result<(), DistError> {
         let mut moves = primitives.iter().map(|own| Move::new(self, own)).collect::<Vec<_>>();
         for own in &mut moves {
             // SAFETY: the caller's promise; the memory lives until the stream is done, below.
@@ -135,6 +139,19 @@ impl Transport for Mpi {
         check_code("MPI_Comm_split", split)?;
         drop(session);
         colour.map(|_| Self::of(comm, position, size, fate)).transpose()
+    }
+}
+
+/// That MPI counts so many.
+fn check_count(primitive: &Primitive) -> Result<(), DistError> {
+    match *primitive {
+        Primitive::AllReduce { len, .. } => types::count("all-reduce", len).map(drop),
+        Primitive::Reduce { len, .. } => types::count("reduce", len).map(drop),
+        Primitive::ReduceScatter { len, .. } => types::count("reduce-scatter", len).map(drop),
+        Primitive::Broadcast { bytes, .. } => types::bytes("broadcast", bytes).map(drop),
+        Primitive::AllGather { bytes, .. } => types::bytes("all-gather", bytes).map(drop),
+        Primitive::Send { bytes, .. } => types::bytes("send", bytes).map(drop),
+        Primitive::Receive { bytes, .. } => types::bytes("receive", bytes).map(drop),
     }
 }
 

@@ -37,9 +37,11 @@ pub fn count<T: Countable>(
     samples: &impl DeviceRead<T>,
     bins: &Bins<T>,
 ) -> DistResult<DeviceBuffer<u32>> {
-    let mut counts = own_counts(on, samples, bins)?;
-    ranks.all_reduce_in_place(on, &mut counts, Reduction::Sum)?;
-    Ok(counts)
+    ranks.attempt(|| {
+        let mut counts = own_counts(on, samples, bins)?;
+        ranks.all_reduce_in_place(on, &mut counts, Reduction::Sum)?;
+        Ok(counts)
+    })
 }
 
 /// As [`count`], in 64 bits, on the host: for more samples than 32 bits count. A share has fewer than 2³² samples. Waits for
@@ -53,11 +55,14 @@ pub fn totals<T: Countable>(
     samples: &impl DeviceRead<T>,
     bins: &Bins<T>,
 ) -> DistResult<Vec<u64>> {
-    let own = own_counts(on, samples, bins)?;
-    // SAFETY: the ranks write it.
-    let mut all = unsafe { unwritten(on, bins.len() * ranks.size() as usize) }?;
-    ranks.all_gather(on, &own, &mut all)?;
-    ranks.synchronize(on)?;
+    let all = ranks.attempt(|| {
+        let own = own_counts(on, samples, bins)?;
+        // SAFETY: the ranks write it.
+        let mut all = unsafe { unwritten(on, bins.len() * ranks.size() as usize) }?;
+        ranks.all_gather(on, &own, &mut all)?;
+        ranks.synchronize(on)?;
+        Ok(all)
+    })?;
     let mut totals = vec![0; bins.len()];
     for counts in all.to_vec()?.chunks_exact(bins.len()) {
         totals.iter_mut().zip(counts).for_each(|(total, count)| *total += u64::from(*count));

@@ -90,11 +90,13 @@ macro_rules! reductions {
         where
             $($bound)*
         {
-            // SAFETY: the reduction writes the one, and the ranks the other.
-            let (mut own, mut all) = unsafe { (unwritten(on, 1)?, unwritten(on, ranks.size() as usize)?) };
-            local::$into(on, &x.into(), &mut own, scratch)?;
-            ranks.all_gather(on, &own, &mut all)?;
-            Ok(local::$into(on, &all, out, scratch)?)
+            ranks.attempt(|| {
+                // SAFETY: the reduction writes the one, and the ranks the other.
+                let (mut own, mut all) = unsafe { (unwritten(on, 1)?, unwritten(on, ranks.size() as usize)?) };
+                local::$into(on, &x.into(), &mut own, scratch)?;
+                ranks.all_gather(on, &own, &mut all)?;
+                Ok(local::$into(on, &all, out, scratch)?)
+            })
         }
     )*};
 }
@@ -138,8 +140,10 @@ macro_rules! index_of {
             reduce_place<T::Ordered>: Instance,
         {
             let x = x.into();
-            let own = local::$name(on, &x)?;
-            let candidates = Candidates::gather(ranks, on, x, own)?;
+            let candidates = ranks.attempt(|| {
+                let own = local::$name(on, &x)?;
+                Candidates::gather(ranks, on, x, own)
+            })?;
             let values = DeviceBuffer::from_slice(on, &candidates.values)?;
             Ok(local::$name(on, &values)?.map(|which| candidates.indices[which]))
         }

@@ -86,23 +86,8 @@ pub fn by<'x, T: Pod, O: ScanOperator<T> + Copy>(
     scratch: &mut Scratch,
 ) -> DistResult<DeviceBuffer<T>> {
     let x = x.into();
-    shares.check(ranks, OPERATION)?;
-    same_len(OPERATION, "the share of this rank", shares.len_of(ranks.rank()), x.raw().len)?;
-    let mut scan = Scan { ranks, on, operator, x, n: x.raw().len, scratch };
-    // Ranks without elements have no total.
-    let has_some: Vec<usize> = shares.lens().iter().map(|len| usize::from(*len > 0)).collect();
-    let before: usize = has_some[..ranks.rank() as usize].iter().sum();
-    // A share that is scanned twice is first scanned for its total.
-    let first_form = if before == 0 { form } else { Form::Inclusive };
-    let scanned = scan.of(first_form, x)?;
-    let total = scan.total(first_form, &scanned)?;
-    let totals = scan.totals(&total, &has_some)?;
-    if before == 0 || scan.n == 0 {
-        return Ok(scanned);
-    }
-    drop(scanned);
-    let behind = scan.behind(form, totals.slice(..before))?;
-    scan.of(Form::Inclusive, behind.as_slice())
+    let scan = Scan { ranks, on, operator, x, n: x.raw().len, scratch };
+    ranks.attempt(|| scan.run(form, shares))
 }
 
 /// A scan on one rank.
@@ -116,6 +101,27 @@ struct Scan<'a, S, T: Pod, O> {
 }
 
 impl<S: AsStream, T: Pod, O: ScanOperator<T> + Copy> Scan<'_, S, T, O> {
+    fn run(mut self, form: Form, shares: &Shares) -> DistResult<DeviceBuffer<T>> {
+        let (ranks, x) = (self.ranks, self.x);
+        let scan = &mut self;
+        shares.check(ranks, OPERATION)?;
+        same_len(OPERATION, "the share of this rank", shares.len_of(ranks.rank()), scan.n)?;
+        // Ranks without elements have no total.
+        let has_some: Vec<usize> = shares.lens().iter().map(|len| usize::from(*len > 0)).collect();
+        let before: usize = has_some[..ranks.rank() as usize].iter().sum();
+        // A share that is scanned twice is first scanned for its total.
+        let first_form = if before == 0 { form } else { Form::Inclusive };
+        let scanned = scan.of(first_form, x)?;
+        let total = scan.total(first_form, &scanned)?;
+        let totals = scan.totals(&total, &has_some)?;
+        if before == 0 || scan.n == 0 {
+            return Ok(scanned);
+        }
+        drop(scanned);
+        let behind = scan.behind(form, totals.slice(..before))?;
+        scan.of(Form::Inclusive, behind.as_slice())
+    }
+
     fn of(&mut self, form: Form, x: DeviceSlice<'_, T>) -> DistResult<DeviceBuffer<T>> {
         // SAFETY: the scan writes all of it.
         let mut out = unsafe { unwritten(self.on, x.raw().len) }?;

@@ -76,7 +76,9 @@ pub fn transpose<'x, T: Pod>(
     }
     let longest_row = columns.longest().saturating_mul(size_of::<T>());
     match ranks.peers().filter(|peers| peers.takes_rows(longest_row)) {
-        Some(peers) => by_peers(ranks, peers, on.as_stream(), x.into(), rows, columns),
+        Some(peers) => {
+            ranks.attempt(|| by_peers(ranks, peers, on.as_stream(), x.into(), rows, columns))
+        }
         None => in_pieces(ranks, on, x, rows, columns, PIECES),
     }
 }
@@ -134,6 +136,10 @@ fn by_peers<T: Pod>(
         if is_captured(stream).unwrap_or(true) {
             return Err(GpuError::Unsupported { what });
         }
+        if let Err(error) = ranks.begin_call() {
+            failure = Some(error);
+            return Err(GpuError::Unsupported { what: OPERATION });
+        }
         // SAFETY: `memory` names the rows that are sent, and the result, which others reach when `on` has gone on. The places of
         // two ranks' rows do not overlap.
         let done = unsafe { peers.exchange(on, &sent, &received, beside) };
@@ -177,24 +183,8 @@ pub fn in_pieces<'x, T: Pod>(
     pieces: usize,
 ) -> DistResult<DeviceBuffer<T>> {
     let (x, on, pieces) = (x.into(), on.as_stream(), pieces.max(1));
-    check(ranks, &x, rows, columns)?;
     let turn = Turn { ranks, rows, columns, pieces };
-    if pieces == 1 {
-        let turned = turn.turn(0, [on; 2], x)?;
-        let received = turn.exchange(0, [on; 2], &turned)?;
-        return turn.place([on; 2], &[turned], &[received]);
-    }
-    // Memory of a piece is ordered by a stream of its own. So one piece's use of it does not wait for another's.
-    let homes: Vec<Stream> =
-        (0..pieces).map(|_| ranks.gpu().create_stream()).collect::<Result<_, _>>()?;
-    let link = ranks.gpu().create_stream()?;
-    let each = || homes.iter().enumerate();
-    let turned: Vec<_> =
-        each().map(|(piece, home)| turn.turn(piece, [on, home], x)).collect::<Result<_, _>>()?;
-    let exchanged =
-        each().zip(&turned).map(|((at, home), turned)| turn.exchange(at, [&link, home], turned));
-    let received: Vec<_> = exchanged.collect::<Result<_, _>>()?;
-    turn.place([on, on], &turned, &received)
+    ranks.attempt(|| turn.run(on, x))
 }
 
 /// A transpose. Its steps run on the first of two streams, and the second one orders what they write.
@@ -206,6 +196,29 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    fn run<T: Pod>(&self, on: &Stream, x: DeviceSlice<'_, T>) -> DistResult<DeviceBuffer<T>> {
+        let (turn, ranks, pieces) = (self, self.ranks, self.pieces);
+        check(ranks, &x, self.rows, self.columns)?;
+        if pieces == 1 {
+            let turned = turn.turn(0, [on; 2], x)?;
+            let received = turn.exchange(0, [on; 2], &turned)?;
+            return turn.place([on; 2], &[turned], &[received]);
+        }
+        // Memory of a piece is ordered by a stream of its own. So one piece's use of it does not wait for another's.
+        let homes: Vec<Stream> =
+            (0..pieces).map(|_| ranks.gpu().create_stream()).collect::<Result<_, _>>()?;
+        let link = ranks.gpu().create_stream()?;
+        let each = || homes.iter().enumerate();
+        let turned: Vec<_> = each()
+            .map(|(piece, home)| turn.turn(piece, [on, home], x))
+            .collect::<Result<_, _>>()?;
+        let exchanged = each()
+            .zip(&turned)
+            .map(|((at, home), turned)| turn.exchange(at, [&link, home], turned));
+        let received: Vec<_> = exchanged.collect::<Result<_, _>>()?;
+        turn.place([on, on], &turned, &received)
+    }
+
     /// Which rows of a rank are in the piece.
     fn part(&self, piece: usize, rank: usize) -> Range<usize> {
         let rows = self.rows.lens()[rank];
@@ -245,7 +258,8 @@ impl Turn<'_> {
         // SAFETY: the ranks write all of it.
         let mut all = unsafe { unwritten(home, lens.clone().map(|(_, len)| len).sum()) }?;
         let mut received = divide(all.as_mut_slice(), lens);
-        exchange_with_others(self.ranks.group(), own, &sent, &mut received)?.enqueue(on)?;
+        let group = self.ranks.group().counted();
+        exchange_with_others(group, own, &sent, &mut received)?.enqueue(on)?;
         drop(received);
         Ok(all)
     }

@@ -37,7 +37,7 @@ use ferrowarp::{Gpu, Stream};
 use kernels_gpu::peers::{MAX_RANKS, exchange_bytes};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DistError, DistResult};
+use crate::error::DistResult;
 use crate::fate::Fate;
 use crate::world::World;
 
@@ -104,7 +104,8 @@ impl PeerMemory {
             let (what, key) = ("the mapping of memory among ranks", format!("{key}/peers/{step}"));
             world.exchange_among(what, &key, fate.members(), value, world.timeout())
         };
-        let own = if is_wanted()? { Parts::new(gpu).ok() } else { None };
+        let is_wanted = world.environment().settings.allows_peer_memory();
+        let own = if is_wanted { Parts::new(gpu).ok() } else { None };
         let offer = own.as_ref().map(|own| Offer {
             host_id: crate::control::host_id(),
             handle: own.memory.handle().to_vec(),
@@ -203,17 +204,6 @@ impl Parts {
         let memory = Own::new(gpu, BYTES)?;
         let given_up = Arc::new(MappedAtomics::zeroed(gpu, 1)?);
         Ok(Self { memory, kernels: Kernels::load(gpu)?, given_up })
-    }
-}
-
-/// What `FERROWARP_DIST_PEERS` says.
-fn is_wanted() -> DistResult<bool> {
-    let name = "FERROWARP_DIST_PEERS";
-    let value = std::env::var(name).unwrap_or_default();
-    match value.trim() {
-        "" | "1" => Ok(true),
-        "0" => Ok(false),
-        _ => Err(DistError::BadVariable { name, value, expected: "0 or 1" }),
     }
 }
 

@@ -53,6 +53,11 @@ fn over_mpi(count: &mut Count, loses: bool) {
     if !loses {
         return;
     }
+    for (ranks, call, wrong) in REFUSALS {
+        let texts = [mpirun(ranks, &[], &["refuse", call, &wrong.to_string()])];
+        all_have_ended_well(&texts);
+        count.passed(&format!("rank {wrong} of {ranks} over MPI refuses: {call}"));
+    }
     if !version.is_some_and(|version| version.contains("Open MPI")) {
         // Others end all ranks when one ends.
         return count
@@ -95,6 +100,10 @@ fn over_nccl(count: &mut Count, loses: bool) {
     if !loses {
         return;
     }
+    for (_, call, wrong) in REFUSALS.into_iter().filter(|own| own.2 < gpus) {
+        all_have_ended_well(&own_ranks(gpus, &["refuse", call, &wrong.to_string()], &[]));
+        count.passed(&format!("rank {wrong} of {gpus} over NCCL refuses: {call}"));
+    }
     for moment in 0..10 {
         let (lost, rounds) = (moment % gpus, 1 + moment * moment * 37);
         let start = Instant::now();
@@ -115,6 +124,16 @@ fn over_nccl(count: &mut Count, loses: bool) {
     count.passed("a deadline over NCCL");
 }
 
+/// How many ranks, what one of them refuses, and which.
+const REFUSALS: [(u32, &str, u32); 6] = [
+    (1, "length", 0),
+    (1, "send", 0),
+    (2, "length", 1),
+    (3, "root", 0),
+    (4, "length", 2),
+    (4, "send", 3),
+];
+
 /// Whether processes succeeded, and what they printed.
 type Ended = (bool, String);
 
@@ -123,6 +142,11 @@ fn all_are_right(texts: &[Ended]) {
     let is_right = texts.iter().all(|(success, _)| *success);
     let says = texts.iter().any(|(_, text)| text.contains("operations are right"));
     assert!(is_right && says, "{texts:#?}");
+}
+
+#[track_caller]
+fn all_have_ended_well(texts: &[Ended]) {
+    assert!(texts.iter().all(|(success, _)| *success), "{texts:#?}");
 }
 
 /// All but the rank that died or ended name it.

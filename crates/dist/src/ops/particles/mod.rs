@@ -96,7 +96,7 @@ impl SlabParticles {
             // In the first step particles may come from anywhere.
             let most = if self.room.is_none() { 1 } else { ROUND };
             let taken = if self.ranks.size() == 1 { left } else { left.min(most) };
-            self.round(taken)?;
+            self.ranks.clone().attempt(|| self.round(taken))?;
             left -= taken;
         }
         Ok(())

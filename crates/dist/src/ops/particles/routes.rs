@@ -151,7 +151,7 @@ impl Routes {
         self.write_messages(on, placed, room.routes())?;
         let [positions, velocities] = self.sent.sent();
         let [mut to_positions, mut to_velocities] = self.received.received();
-        let group = ranks.group();
+        let group = ranks.group().counted();
         let group = exchange_with_others(group, self.rank, &positions, &mut to_positions)?;
         exchange_with_others(group, self.rank, &velocities, &mut to_velocities)?.enqueue(on)
     }

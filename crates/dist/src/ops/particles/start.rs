@@ -31,9 +31,11 @@ impl SlabParticles {
         let positions: Vec<_> = particles.iter().map(position).collect();
         let velocities: Vec<_> = particles.iter().map(|p| of(p.velocity, 0.0)).collect();
         let on = ranks.gpu().stream();
-        let position = DeviceBuffer::from_slice(on, &positions)?;
-        let velocity = DeviceBuffer::from_slice(on, &velocities)?;
-        Self::of_arrays(ranks, world, slabs, &Arrays { position, velocity })
+        ranks.attempt(|| {
+            let position = DeviceBuffer::from_slice(on, &positions)?;
+            let velocity = DeviceBuffer::from_slice(on, &velocities)?;
+            Self::of_arrays(ranks, world, slabs, &Arrays { position, velocity })
+        })
     }
 
     /// Particles at rest at `positions`, which rank 0 has, and whose names are their indices there. What other ranks give is not
@@ -42,6 +44,15 @@ impl SlabParticles {
     /// # Errors
     /// As [`from_local`](Self::from_local); what a [scatter](Communicator::scatter_uneven) returns.
     pub fn scatter(
+        ranks: &Communicator,
+        world: World,
+        slabs: &Slabs,
+        positions: Option<&[[f32; 3]]>,
+    ) -> DistResult<Self> {
+        ranks.attempt(|| Self::scattered(ranks, world, slabs, positions))
+    }
+
+    fn scattered(
         ranks: &Communicator,
         world: World,
         slabs: &Slabs,

@@ -228,7 +228,7 @@ impl<'a> Sorting<'a> {
     ) -> DistResult<()> {
         let rank = self.ranks.rank();
         let len = self.len_of_all(&self.own_batches()[batch]);
-        let mut group = self.ranks.group();
+        let mut group = self.ranks.group().counted();
         let of_keys = self.sent(batch, &grouped.keys);
         let mut to_keys = self.received(batch, received.keys.slice_mut(..len));
         let of_values = grouped.values.as_ref().map(|values| self.sent(batch, values));

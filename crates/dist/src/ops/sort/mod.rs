@@ -150,7 +150,8 @@ pub fn sort<'x, K: RankKey>(
     options: Options,
     scratch: &mut Scratch,
 ) -> DistResult<DeviceBuffer<K>> {
-    Ok(run::<K, u32>(ranks, on, (x.into(), None), options, scratch)?.keys)
+    let input = (x.into(), None);
+    Ok(ranks.attempt(|| run::<K, u32>(ranks, on, input, options, scratch))?.keys)
 }
 
 /// Sorts the keys of all ranks, and the values with them: two new buffers with this rank's share of both. `keys` and `values`: this
@@ -166,9 +167,11 @@ pub fn sort_pairs<'x, K: RankKey, V: SortValue>(
     scratch: &mut Scratch,
 ) -> DistResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
     let (keys, values) = (keys.into(), values.into());
-    same_len("sort over ranks", "the values of this rank", keys.raw().len, values.raw().len)?;
-    let input = (keys, Some(values));
-    let Table { keys, values } = run(ranks, on, input, options, scratch)?;
+    let sorted = ranks.attempt(|| {
+        same_len("sort over ranks", "the values of this rank", keys.raw().len, values.raw().len)?;
+        run(ranks, on, (keys, Some(values)), options, scratch)
+    });
+    let Table { keys, values } = sorted?;
     Ok((keys, values.expect("a table of pairs has values")))
 }
 

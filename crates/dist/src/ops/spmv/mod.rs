@@ -99,6 +99,16 @@ impl<T: MatrixValue> RowCsr<T> {
         entry_columns: &[u64],
         values: &[T],
     ) -> DistResult<Self> {
+        ranks.attempt(|| Self::of_rows(ranks, columns, offsets, entry_columns, values))
+    }
+
+    fn of_rows(
+        ranks: &Communicator,
+        columns: &Slabs,
+        offsets: &[u32],
+        entry_columns: &[u64],
+        values: &[T],
+    ) -> DistResult<Self> {
         columns.check(OPERATION, ranks, "the sum of the shares", columns.len())?;
         check_matrix(columns.len() as u64, offsets, entry_columns, values.len())?;
         let own = columns.range(ranks.rank());
@@ -135,10 +145,18 @@ impl<T: MatrixValue> RowCsr<T> {
         x: &impl DeviceRead<T>,
         y: &mut impl DeviceWrite<T>,
     ) -> DistResult<()> {
+        self.ranks.clone().attempt(|| self.multiply(on.as_stream(), x, y))
+    }
+
+    fn multiply(
+        &mut self,
+        on: &Stream,
+        x: &impl DeviceRead<T>,
+        y: &mut impl DeviceWrite<T>,
+    ) -> DistResult<()> {
         same_len(OPERATION, "this rank's part of the vector", self.near.width(), x.len())?;
         same_len(OPERATION, "this rank's part of the product", self.rows(), y.len())?;
-        let (on, [near, far], [for_near, for_far]) =
-            (on.as_stream(), &mut self.products, &mut self.scratch);
+        let ([near, far], [for_near, for_far]) = (&mut self.products, &mut self.scratch);
         T::take(&self.exchange, &self.taken, x, &mut self.sent)?;
         // Before the exchange, in which the host waits over MPI.
         T::multiply(on, &self.near, x, near, for_near)?;

@@ -97,6 +97,16 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         slabs: &Slabs,
         cells: DeviceBuffer<R::Cell>,
     ) -> DistResult<Self> {
+        ranks.attempt(|| Self::of_cells(ranks, rule, shape, slabs, cells))
+    }
+
+    fn of_cells(
+        ranks: &Communicator,
+        rule: R,
+        shape: [usize; D],
+        slabs: &Slabs,
+        cells: DeviceBuffer<R::Cell>,
+    ) -> DistResult<Self> {
         slabs.check(OPERATION, ranks, "the sum of the shares", shape[0])?;
         check_thick(slabs)?;
         let (plane, planes) = (plane_of(&shape), slabs.range(ranks.rank()).len());
@@ -125,16 +135,19 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         slabs: &Slabs,
         cells: Option<&[R::Cell]>,
     ) -> DistResult<Self> {
-        slabs.check(OPERATION, ranks, "the sum of the shares", shape[0])?;
-        let (gpu, parts) = (ranks.gpu(), slabs.scaled(plane_of(&shape)));
-        let cells = cells.filter(|_| ranks.rank() == 0).unwrap_or_default();
-        if ranks.rank() == 0 {
-            same_len(OPERATION, "what rank 0 gives", parts.len(), cells.len())?;
-        }
-        let all = DeviceBuffer::from_slice(gpu, cells)?;
-        let mut own = DeviceBuffer::zeroed(gpu, parts.range(ranks.rank()).len())?;
-        ranks.scatter_uneven(gpu, Some(&all), &mut own, &parts.shares(), 0)?;
-        Self::from_local(ranks, rule, shape, slabs, own)
+        let scattered = ranks.attempt(|| {
+            slabs.check(OPERATION, ranks, "the sum of the shares", shape[0])?;
+            let (gpu, parts) = (ranks.gpu(), slabs.scaled(plane_of(&shape)));
+            let cells = cells.filter(|_| ranks.rank() == 0).unwrap_or_default();
+            if ranks.rank() == 0 {
+                same_len(OPERATION, "what rank 0 gives", parts.len(), cells.len())?;
+            }
+            let all = DeviceBuffer::from_slice(gpu, cells)?;
+            let mut own = DeviceBuffer::zeroed(gpu, parts.range(ranks.rank()).len())?;
+            ranks.scatter_uneven(gpu, Some(&all), &mut own, &parts.shares(), 0)?;
+            Ok(own)
+        });
+        Self::from_local(ranks, rule, shape, slabs, scattered?)
     }
 
     /// What this rank's slab of a wave was one step before. Where that is never said, it was the same. Other rules do not use it.
@@ -156,7 +169,7 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         let (mut left, most) = (steps, self.most);
         for together in R::PASSES.iter().copied().filter(|together| *together <= most) {
             while left >= together {
-                self.pass(together)?;
+                self.ranks.clone().attempt(|| self.pass(together))?;
                 left -= together;
             }
         }

@@ -165,7 +165,7 @@ impl<T: Pod> Strips<T> {
         let lowest = own.first().map(|own| own.as_slice().slice(..ghosts));
         let highest = own.last().map(|own| own.as_slice().slice(own.len() - ghosts..));
         let Neighbours { below, above } = self.neighbours;
-        let mut group = ranks.group();
+        let mut group = ranks.group().counted();
         if let (Some(rank), Some(planes)) = (below, &lowest) {
             group = group.send(planes, rank)?;
         }
