@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use ferrowarp::DeviceBuffer;
-use ferrowarp_dist::ops::{SlabGrid, SlabRule, Slabs, Wave};
+use ferrowarp_dist::ops::{Shares, SlabGrid, SlabRule, Wave};
 use ferrowarp_dist::{Communicator, World};
 
 use super::dist::{count, device, named};
@@ -78,7 +78,7 @@ fn film_of<R: SlabRule<2, Cell = f32>>(
     show: Show<'_>,
 ) -> Result<Duration, CliError> {
     let [width, height] = plate.size.map(|side| side as usize);
-    let slabs = Slabs::even(height, ranks.size());
+    let slabs = Shares::even(height, ranks.size());
     let own = slabs.scaled(width).range(ranks.rank());
     let cells = DeviceBuffer::from_slice(ranks.gpu(), &plate.start()[own])?;
     let mut grid = SlabGrid::from_local(ranks, rule, [height, width], &slabs, cells)?;

@@ -8,7 +8,7 @@ use ferrowarp::ops::random;
 use ferrowarp::ops::stencil::{Boundary, VolumeStencil};
 use ferrowarp::{Backend as Driver, DeviceBuffer, Gpu};
 use ferrowarp_dist::ops::particles::World as Law;
-use ferrowarp_dist::ops::{SlabGrid, SlabParticles, Slabs};
+use ferrowarp_dist::ops::{Shares, SlabGrid, SlabParticles};
 use ferrowarp_dist::{Communicator, DistResult, World};
 
 use super::dist::{count, device, named};
@@ -152,7 +152,7 @@ fn stencil(
     shape: [usize; 3],
     scale: Scale,
 ) -> DistResult<f64> {
-    let (gpu, slabs) = (ranks.gpu(), Slabs::even(shape[0], ranks.size()));
+    let (gpu, slabs) = (ranks.gpu(), Shares::even(shape[0], ranks.size()));
     let own = slabs.scaled(shape[1] * shape[2]).range(ranks.rank());
     let mut cells = DeviceBuffer::zeroed(gpu, own.len())?;
     random::uniform_into(gpu, &mut cells, 1, own.start as u64)?;
@@ -172,8 +172,8 @@ fn particles(all: &Communicator, ranks: &Communicator, scale: Scale) -> DistResu
     let layers = cells[2] as usize - 1;
     let mut shares = vec![layers; size];
     shares[size - 1] += 1;
-    let slabs = Slabs::of_shares(&shares);
-    let cells = [cells[0], cells[1], slabs.len() as u32];
+    let slabs = Shares::given(shares);
+    let cells = [cells[0], cells[1], slabs.total() as u32];
     let law = Law { cells, stiffness: 2000.0, damping: 20.0, gravity: 1.0, time_step: 0.004 };
     let first = rank * positions.len();
     // Names are only carried along: beyond 2^32 they begin again.

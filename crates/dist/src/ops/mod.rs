@@ -2,8 +2,8 @@
 //! [`ferrowarp::ops`] on each rank. The feature `ops` has them.
 //!
 //! Each rank has a share of an array, [any length](Shares), perhaps none. The array is the shares in the order of the ranks.
-//! Grids, particles and matrices are cut into [slabs](Slabs). All ranks call an operation together, with the same options and
-//! shapes.
+//! Shares also say how many planes of a grid, layers of a box of particles, or rows of a matrix each rank has: its slab. All ranks
+//! call an operation together, with the same options and shapes.
 //!
 //! | operation | what each rank gives | what each rank gets |
 //! |---|---|---|
@@ -26,7 +26,6 @@ pub mod reduce;
 pub mod scan;
 mod self_test;
 mod shares;
-mod slabs;
 pub mod sort;
 pub mod spmv;
 pub mod stencil;
@@ -35,6 +34,5 @@ pub mod transpose;
 pub use particles::SlabParticles;
 pub use self_test::self_test;
 pub use shares::Shares;
-pub use slabs::Slabs;
 pub use spmv::RowCsr;
 pub use stencil::{SlabGrid, SlabRule, Wave};

@@ -11,7 +11,7 @@ use ferrowarp::ops::stencil::{self, Boundary, PlaneStencil, VolumeStencil};
 use super::tester::Tester;
 use crate::error::DistResult;
 use crate::ops::particles::World;
-use crate::ops::{RowCsr, SlabGrid, SlabParticles, SlabRule, Slabs, Wave};
+use crate::ops::{RowCsr, Shares, SlabGrid, SlabParticles, SlabRule, Wave};
 
 pub(super) fn run(tester: &mut Tester<'_>) -> DistResult<()> {
     heat(tester)?;
@@ -59,12 +59,12 @@ fn steps_of<R: SlabRule<D, Cell = f32>, const D: usize>(
 }
 
 /// Shares of which the first ranks have fewer.
-fn uneven(len: usize, ranks: u32) -> Slabs {
+fn uneven(len: usize, ranks: u32) -> Shares {
     let ranks = ranks as usize;
     let mut shares: Vec<usize> = (0..ranks).map(|rank| 1 + rank % 3).collect();
     let used: usize = shares.iter().sum();
     shares[ranks - 1] += len - used;
-    Slabs::of_shares(&shares)
+    Shares::given(shares)
 }
 
 fn heat(tester: &mut Tester<'_>) -> DistResult<()> {

@@ -2,7 +2,7 @@
 
 use ::reference::particles as reference;
 use ferrowarp::ops::particles::{Particle, Particles, World};
-use ferrowarp_dist::ops::{SlabParticles, Slabs};
+use ferrowarp_dist::ops::{Shares, SlabParticles};
 use ferrowarp_dist::{Communicator, DistResult};
 
 use super::samples::Samples;
@@ -19,8 +19,8 @@ pub fn check(ranks: &Communicator, samples: &mut Samples) -> DistResult<usize> {
         let mut last = vec![0; ranks.size() as usize];
         last[ranks.size() as usize - 1] = layers as usize;
         let anyhow = samples.slabs(layers as usize, ranks.size(), 0);
-        let even = Slabs::even(layers as usize, ranks.size());
-        for slabs in [even, anyhow, Slabs::of_shares(&last)] {
+        let even = Shares::even(layers as usize, ranks.size());
+        for slabs in [even, anyhow, Shares::given(last)] {
             let positions = anywhere(samples, n, cells);
             let world = world(cells, 0.004);
             as_on_one_device(ranks, samples.seed, world, &slabs, &positions, [25, 1])?;
@@ -53,7 +53,7 @@ fn as_on_one_device(
     ranks: &Communicator,
     seed: u64,
     world: World,
-    slabs: &Slabs,
+    slabs: &Shares,
     positions: &[[f32; 3]],
     [calls, together]: [usize; 2],
 ) -> DistResult<Vec<Vec<usize>>> {
@@ -62,7 +62,7 @@ fn as_on_one_device(
     let mut alone = Particles::new(ranks.gpu(), world, positions)?;
     let mut layers = Vec::new();
     for call in 0..=calls {
-        let what = format!("step {} of {:?}, seed {seed}", call * together, slabs.shares());
+        let what = format!("step {} of {:?}, seed {seed}", call * together, slabs.lens());
         let lens = ranks.all_gather_host(ranks.gpu(), &[all.len()? as u64])?;
         assert_eq!(lens.iter().sum::<u64>() as usize, positions.len(), "{what}");
         let expected = alone.to_vec()?;
@@ -85,7 +85,7 @@ fn layer(particle: &Particle, world: World) -> usize {
 /// Steps so long that particles fly over whole slabs: what leaves a slab goes to any rank.
 fn far_in_a_step(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
     let layers = 2 * ranks.size();
-    let (world, slabs) = (world([3, 3, layers], 0.06), Slabs::even(layers as usize, ranks.size()));
+    let (world, slabs) = (world([3, 3, layers], 0.06), Shares::even(layers as usize, ranks.size()));
     let positions = anywhere(samples, 150, world.cells);
     let seen = as_on_one_device(ranks, samples.seed, world, &slabs, &positions, [6, 1])?;
     let far = |(a, b): (&usize, &usize)| slabs.rank_of(*a).abs_diff(slabs.rank_of(*b)) > 1;
@@ -98,7 +98,7 @@ fn far_in_a_step(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> 
 /// its cells, than there were before.
 fn more_than_there_is_room_for(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
     let layers = 2 * ranks.size() + 2;
-    let (world, slabs) = (world([5, 5, layers], 0.01), Slabs::even(layers as usize, ranks.size()));
+    let (world, slabs) = (world([5, 5, layers], 0.01), Shares::even(layers as usize, ranks.size()));
     let positions = anywhere(samples, 500, [5, 5, 1]);
     let seen = as_on_one_device(ranks, samples.seed, world, &slabs, &positions, [2, 30])?;
     let in_last = |layers: &Vec<usize>| {
@@ -151,7 +151,8 @@ fn every_pair(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
 /// rank that has its layer.
 fn wherever_they_begin(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
     let layers = 2 * ranks.size();
-    let (world, slabs) = (world([3, 3, layers], 0.004), Slabs::even(layers as usize, ranks.size()));
+    let (world, slabs) =
+        (world([3, 3, layers], 0.004), Shares::even(layers as usize, ranks.size()));
     let positions = anywhere(samples, 40 * ranks.size() as usize, world.cells);
     let is_own =
         |(name, _): &(usize, &[f32; 3])| name % ranks.size() as usize == ranks.rank() as usize;
@@ -186,7 +187,7 @@ fn wherever_they_begin(ranks: &Communicator, samples: &mut Samples) -> DistResul
 
 fn what_does_not_fit_is_refused(ranks: &Communicator) -> DistResult<()> {
     let refused = |cells: [u32; 3], layers: usize, says: &str| {
-        let slabs = Slabs::even(layers, ranks.size());
+        let slabs = Shares::even(layers, ranks.size());
         let made = SlabParticles::from_local(ranks, world(cells, 0.004), &slabs, &[]);
         let text = made.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(text.contains(says), "{says}: {text}");

@@ -1,6 +1,6 @@
 //! Numbers that all ranks draw alike.
 
-use ferrowarp_dist::ops::Slabs;
+use ferrowarp_dist::ops::Shares;
 
 /// A sequence of numbers (G. L. Steele, D. Lea and C. H. Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 pub struct Samples {
@@ -36,7 +36,7 @@ impl Samples {
     }
 
     /// A length divided anyhow, with `least` for each rank at least.
-    pub fn slabs(&mut self, len: usize, ranks: u32, least: usize) -> Slabs {
+    pub fn slabs(&mut self, len: usize, ranks: u32, least: usize) -> Shares {
         let mut shares = vec![least; ranks as usize];
         let free = len - least * ranks as usize;
         let mut cuts: Vec<usize> = (1..ranks).map(|_| self.below(free + 1)).collect();
@@ -44,6 +44,6 @@ impl Samples {
         let ends = cuts.iter().copied().chain([free]);
         let starts = std::iter::once(0).chain(cuts.iter().copied());
         shares.iter_mut().zip(starts.zip(ends)).for_each(|(share, (a, b))| *share += b - a);
-        Slabs::of_shares(&shares)
+        Shares::given(shares)
     }
 }

@@ -2,7 +2,7 @@
 
 use ferrowarp::DeviceBuffer;
 use ferrowarp_dist::ops::spmv::MatrixValue;
-use ferrowarp_dist::ops::{RowCsr, Slabs};
+use ferrowarp_dist::ops::{RowCsr, Shares};
 use ferrowarp_dist::{Communicator, DistResult};
 
 use super::samples::Samples;
@@ -80,7 +80,7 @@ fn product<T: Value>(
     matrix: &Matrix,
 ) -> DistResult<()> {
     let (values, size) = (samples.units::<T>(matrix.columns.len()), ranks.size());
-    let even = [matrix.rows(), matrix.width].map(|len| Slabs::even(len, size));
+    let even = [matrix.rows(), matrix.width].map(|len| Shares::even(len, size));
     let anyhow = [matrix.rows(), matrix.width].map(|len| samples.slabs(len, size, 0));
     for [rows, columns] in [even, anyhow] {
         let mut a = share_of(ranks, matrix, &values, &rows, &columns)?;
@@ -95,7 +95,7 @@ fn product<T: Value>(
             ranks.synchronize(ranks.gpu())?;
             let (y, again) = (y.to_vec()?, again.to_vec()?);
             assert_eq!(bytemuck::cast_slice::<T, u8>(&y), bytemuck::cast_slice::<T, u8>(&again));
-            let what = format!("{}, rows {:?}, seed {}", matrix.name, rows.shares(), samples.seed);
+            let what = format!("{}, rows {:?}, seed {}", matrix.name, rows.lens(), samples.seed);
             compare(matrix, &values, &x, (&y, rows.range(ranks.rank()).start), &what);
         }
     }
@@ -107,8 +107,8 @@ fn share_of<T: Value>(
     ranks: &Communicator,
     matrix: &Matrix,
     values: &[T],
-    rows: &Slabs,
-    columns: &Slabs,
+    rows: &Shares,
+    columns: &Shares,
 ) -> DistResult<RowCsr<T>> {
     let own = rows.range(ranks.rank());
     let offsets = &matrix.offsets[own.start..=own.end];
@@ -142,7 +142,7 @@ fn only_what_is_needed_is_exchanged(ranks: &Communicator) -> DistResult<()> {
     let n = 10 * size;
     let column = |row: usize, entry: usize| [row, row + 1, row + 2, row + n - 1][entry] % n;
     let matrix = Matrix::new("ring", n, vec![4; n], column);
-    let slabs = Slabs::even(n, ranks.size());
+    let slabs = Shares::even(n, ranks.size());
     let a = share_of(ranks, &matrix, &vec![1.0f32; 4 * n], &slabs, &slabs)?;
     let expected = if size == 1 { 0 } else { 3 };
     assert_eq!((a.received_elements(), a.sent_elements()), (expected, expected));
@@ -150,7 +150,7 @@ fn only_what_is_needed_is_exchanged(ranks: &Communicator) -> DistResult<()> {
 }
 
 fn what_is_no_matrix_is_refused(ranks: &Communicator) -> DistResult<()> {
-    let (gpu, columns) = (ranks.gpu(), Slabs::even(3, ranks.size()));
+    let (gpu, columns) = (ranks.gpu(), Shares::even(3, ranks.size()));
     let refused = |offsets: &[u32], entry_columns: &[u64], says: &str| {
         let made = RowCsr::new(ranks, &columns, offsets, entry_columns, &[1.0f32; 2]);
         let text = made.err().map(|error| error.to_string()).unwrap_or_default();

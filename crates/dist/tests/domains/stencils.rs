@@ -4,7 +4,7 @@ use ::reference::stencil::{self as reference, Edge};
 use bytemuck::Pod;
 use ferrowarp::DeviceBuffer;
 use ferrowarp::ops::stencil::{self as local, Boundary, PlaneStencil, VolumeStencil};
-use ferrowarp_dist::ops::{SlabGrid, SlabRule, Slabs, Wave};
+use ferrowarp_dist::ops::{Shares, SlabGrid, SlabRule, Wave};
 use ferrowarp_dist::{Communicator, DistResult};
 
 use super::samples::Samples;
@@ -32,10 +32,10 @@ pub fn check(ranks: &Communicator, samples: &mut Samples) -> DistResult<usize> {
 }
 
 /// Slabs that are even, of a plane each but one, and anyhow.
-fn divisions(samples: &mut Samples, len: usize, ranks: u32) -> [Slabs; 3] {
+fn divisions(samples: &mut Samples, len: usize, ranks: u32) -> [Shares; 3] {
     let mut thin = vec![1; ranks as usize];
     thin[samples.below(ranks as usize)] += len - ranks as usize;
-    [Slabs::even(len, ranks), Slabs::of_shares(&thin), samples.slabs(len, ranks, 1)]
+    [Shares::even(len, ranks), Shares::given(thin), samples.slabs(len, ranks, 1)]
 }
 
 fn planes(
@@ -127,7 +127,7 @@ where
                 (earlier, now) = (now, next);
             }
             let what =
-                format!("{shape:?} in {:?}, {steps} steps, seed {}", slabs.shares(), samples.seed);
+                format!("{shape:?} in {:?}, {steps} steps, seed {}", slabs.lens(), samples.seed);
             if let Some(found) = grid.gather()? {
                 same(&found, &now, &what);
             }
@@ -172,7 +172,7 @@ fn what_does_not_fit_is_refused(ranks: &Communicator) -> DistResult<()> {
     let (gpu, size) = (ranks.gpu(), ranks.size() as usize);
     let rule = PlaneStencil::diffusion(0.1f32, Boundary::Fixed);
     let make = |shares: &[usize], len: usize| -> DistResult<String> {
-        let slabs = Slabs::of_shares(shares);
+        let slabs = Shares::given(shares.to_vec());
         let cells = DeviceBuffer::zeroed(gpu, len)?;
         let made = SlabGrid::from_local(ranks, rule, [size, 3], &slabs, cells);
         Ok(made.err().map_or_else(String::new, |error| error.to_string()))

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::ops::particles::{Particles, World as Box};
-//! use ferrowarp_dist::ops::{SlabParticles, Slabs};
+//! use ferrowarp_dist::ops::{SlabParticles, Shares};
 //! use ferrowarp_dist::{Communicator, World};
 //!
 //! let world = World::from_env()?;
@@ -10,7 +10,7 @@
 //! let ranks = Communicator::new(&world, &gpu)?;
 //! let (cells, positions) = Particles::dam(1_000_000);
 //! let law = Box { cells, stiffness: 2000.0, damping: 20.0, gravity: 1.0, time_step: 0.004 };
-//! let slabs = Slabs::even(cells[2] as usize, ranks.size());
+//! let slabs = Shares::even(cells[2] as usize, ranks.size());
 //! let mut particles = SlabParticles::scatter(&ranks, law, &slabs, Some(&positions))?; // rank 0's
 //! particles.step(1000)?;
 //! println!("rank {} has {} of them", ranks.rank(), particles.len()?);
@@ -56,7 +56,7 @@ use cells::Cells;
 use room::Room;
 use routes::Routes;
 
-use super::slabs::Slabs;
+use super::shares::Shares;
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 
@@ -72,7 +72,7 @@ const ROUND: usize = 64;
 pub struct SlabParticles {
     ranks: Communicator,
     world: World,
-    slabs: Slabs,
+    slabs: Shares,
     now: Placed,
     /// What a round of steps writes: it begins with the particles above, which stay until it is known that none is missing.
     next: Placed,
@@ -222,7 +222,7 @@ impl SlabParticles {
 
     /// Which layers each rank has.
     #[must_use]
-    pub fn slabs(&self) -> &Slabs {
+    pub fn slabs(&self) -> &Shares {
         &self.slabs
     }
 }

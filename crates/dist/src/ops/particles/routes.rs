@@ -11,7 +11,7 @@ use super::room::{Needs, Room};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::parts::{Received, Sent, divide, exchange_with_others};
-use crate::ops::slabs::Slabs;
+use crate::ops::shares::Shares;
 
 /// Messages of positions and velocities, one after the other.
 struct Messages {
@@ -86,7 +86,7 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    pub(super) fn new(on: &Stream, slabs: &Slabs, room: &Room, rank: u32) -> DistResult<Self> {
+    pub(super) fn new(on: &Stream, slabs: &Shares, room: &Room, rank: u32) -> DistResult<Self> {
         let bounds: Vec<u32> = slabs.bounds().iter().map(|bound| *bound as u32).collect();
         let ranks = bounds.len() - 1;
         Ok(Self {

@@ -8,8 +8,7 @@ use super::arrays::{Arrays, Placed, Vector};
 use super::{Cells, GpuError, OPERATION, Room, Routes, SlabParticles, World};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
-use crate::ops::shares::same_len;
-use crate::ops::slabs::Slabs;
+use crate::ops::shares::Shares;
 
 impl SlabParticles {
     /// Particles of which this rank has these; the first step brings each to the rank whose slab it is in. `slabs` divides the
@@ -24,7 +23,7 @@ impl SlabParticles {
     pub fn from_local(
         ranks: &Communicator,
         world: World,
-        slabs: &Slabs,
+        slabs: &Shares,
         particles: &[Particle],
     ) -> DistResult<Self> {
         let position = |p: &Particle| of(p.position, f32::from_bits(p.name));
@@ -46,7 +45,7 @@ impl SlabParticles {
     pub fn scatter(
         ranks: &Communicator,
         world: World,
-        slabs: &Slabs,
+        slabs: &Shares,
         positions: Option<&[[f32; 3]]>,
     ) -> DistResult<Self> {
         ranks.attempt(|| Self::scattered(ranks, world, slabs, positions))
@@ -55,7 +54,7 @@ impl SlabParticles {
     fn scattered(
         ranks: &Communicator,
         world: World,
-        slabs: &Slabs,
+        slabs: &Shares,
         positions: Option<&[[f32; 3]]>,
     ) -> DistResult<Self> {
         check(ranks, world, slabs, 0)?;
@@ -77,7 +76,7 @@ impl SlabParticles {
     fn of_arrays(
         ranks: &Communicator,
         world: World,
-        slabs: &Slabs,
+        slabs: &Shares,
         own: &Arrays,
     ) -> DistResult<Self> {
         let n = own.len();
@@ -105,7 +104,7 @@ fn of([x, y, z]: [f32; 3], w: f32) -> Vector {
 }
 
 /// The particles of each rank's slab, in their order.
-fn divide(world: World, slabs: &Slabs, positions: &[[f32; 3]]) -> Vec<Vec<Vector>> {
+fn divide(world: World, slabs: &Shares, positions: &[[f32; 3]]) -> Vec<Vec<Vector>> {
     let mut parts = vec![Vec::new(); slabs.ranks() as usize];
     for (name, position) in positions.iter().enumerate() {
         // A cast rounds towards 0 and keeps to the integer's range. Who is outside of the box is in the nearest layer.
@@ -117,14 +116,13 @@ fn divide(world: World, slabs: &Slabs, positions: &[[f32; 3]]) -> Vec<Vec<Vector
 }
 
 /// That the slabs are those of the box, and that the kernels' indices hold them and `n` particles.
-fn check(ranks: &Communicator, world: World, slabs: &Slabs, n: usize) -> DistResult<()> {
-    same_len(OPERATION, "the list of shares", ranks.size() as usize, slabs.ranks() as usize)?;
-    same_len(OPERATION, "the sum of the shares", world.cells[2] as usize, slabs.len())?;
+fn check(ranks: &Communicator, world: World, slabs: &Shares, n: usize) -> DistResult<()> {
+    slabs.check_total(ranks, OPERATION, world.cells[2] as usize)?;
     let operation = OPERATION;
     let [across, up, _] = world.cells.map(u64::from);
-    let thickest = slabs.shares().into_iter().max().unwrap_or(0) as u64 + 2;
+    let thickest = slabs.longest() as u64 + 2;
     let cells = [up, thickest].into_iter().try_fold(across, u64::checked_mul);
-    if across * up == 0 || slabs.is_empty() || cells.is_none_or(|cells| cells > 1 << 31) {
+    if across * up == 0 || slabs.total() == 0 || cells.is_none_or(|cells| cells > 1 << 31) {
         let reason = "the box must have cells, and a slab with the layers beside it 2^31 at most";
         let reason = reason.to_owned();
         return Err(GpuError::InvalidArgument { operation, reason }.into());
@@ -146,7 +144,7 @@ mod tests {
         let [stiffness, damping, gravity, time_step] = law;
         let world = World { cells: [2, 2, 5], stiffness, damping, gravity, time_step };
         let along = [4.9, 0.0, 2.5, -3.0, 9.0, 1.99, f32::NAN].map(|z| [0.5, 0.5, z]);
-        let parts = divide(world, &Slabs::of_shares(&[2, 0, 3]), &along);
+        let parts = divide(world, &Shares::given(vec![2, 0, 3]), &along);
         let names = |part: &Vec<Vector>| part.iter().map(|p| p.w.to_bits()).collect::<Vec<_>>();
         assert_eq!(
             parts.iter().map(names).collect::<Vec<_>>(),

@@ -2,14 +2,14 @@
 //!
 //! ```no_run
 //! use ferrowarp::DeviceBuffer;
-//! use ferrowarp_dist::ops::{RowCsr, Slabs};
+//! use ferrowarp_dist::ops::{RowCsr, Shares};
 //! use ferrowarp_dist::{Communicator, World};
 //!
 //! let world = World::from_env()?;
 //! let gpu = world.gpu()?;
 //! let ranks = Communicator::new(&world, &gpu)?;
 //! // A ring: each row is the mean of the elements before and after it.
-//! let slabs = Slabs::even(1000, ranks.size());
+//! let slabs = Shares::even(1000, ranks.size());
 //! let own = slabs.range(ranks.rank());
 //! let columns: Vec<u64> = own.clone().flat_map(|row| [row + 999, row + 1]).map(|x| x as u64 % 1000).collect();
 //! let offsets: Vec<u32> = (0..=own.len() as u32).map(|row| 2 * row).collect();
@@ -55,8 +55,7 @@ use ferrowarp::{AsStream, GpuError, Stream};
 use plan::{Parts, Plan, Rows};
 pub use value::MatrixValue;
 
-use super::shares::same_len;
-use super::slabs::Slabs;
+use super::shares::{Shares, same_len};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 
@@ -94,7 +93,7 @@ impl<T: MatrixValue> RowCsr<T> {
     /// [exchange](Communicator::all_to_all_uneven) returns; out of memory.
     pub fn new(
         ranks: &Communicator,
-        columns: &Slabs,
+        columns: &Shares,
         offsets: &[u32],
         entry_columns: &[u64],
         values: &[T],
@@ -104,13 +103,13 @@ impl<T: MatrixValue> RowCsr<T> {
 
     fn of_rows(
         ranks: &Communicator,
-        columns: &Slabs,
+        columns: &Shares,
         offsets: &[u32],
         entry_columns: &[u64],
         values: &[T],
     ) -> DistResult<Self> {
-        columns.check(OPERATION, ranks, "the sum of the shares", columns.len())?;
-        check_matrix(columns.len() as u64, offsets, entry_columns, values.len())?;
+        columns.check(ranks, OPERATION)?;
+        check_matrix(columns.total() as u64, offsets, entry_columns, values.len())?;
         let own = columns.range(ranks.rank());
         let parts = Parts::new(offsets, entry_columns, values, own.clone());
         let plan = Plan::new(ranks, columns, &parts.needed)?;

@@ -7,7 +7,7 @@ use ferrowarp::memory::DeviceBuffer;
 
 use crate::communicator::Communicator;
 use crate::error::DistResult;
-use crate::ops::slabs::Slabs;
+use crate::ops::shares::Shares;
 
 /// What is exchanged for each product.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// The plan for the columns that this rank needs of others: `needed` rises. All ranks call it.
-    pub(super) fn new(ranks: &Communicator, columns: &Slabs, needed: &[u64]) -> DistResult<Self> {
+    pub(super) fn new(ranks: &Communicator, columns: &Shares, needed: &[u64]) -> DistResult<Self> {
         let on = ranks.gpu();
         let received = counts(columns, needed);
         let lens: Vec<u64> = received.iter().map(|count| *count as u64).collect();
@@ -38,7 +38,7 @@ impl Plan {
 }
 
 /// How many of the columns, which rise, are in each rank's share.
-fn counts(columns: &Slabs, needed: &[u64]) -> Vec<usize> {
+fn counts(columns: &Shares, needed: &[u64]) -> Vec<usize> {
     let first = |bound: &usize| needed.partition_point(|column| *column < *bound as u64);
     let starts: Vec<usize> = columns.bounds().iter().map(first).collect();
     starts.windows(2).map(|ends| ends[1] - ends[0]).collect()
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn columns_are_counted_by_the_rank_that_has_them() {
-        let slabs = Slabs::of_shares(&[4, 0, 2, 5]);
+        let slabs = Shares::given(vec![4, 0, 2, 5]);
         assert_eq!(counts(&slabs, &[0, 3, 6, 7, 10]), [2, 0, 0, 3]);
         assert_eq!(counts(&slabs, &[]), [0; 4]);
     }

@@ -2,13 +2,13 @@
 //!
 //! ```no_run
 //! use ferrowarp::ops::stencil::{Boundary, VolumeStencil};
-//! use ferrowarp_dist::ops::{SlabGrid, Slabs};
+//! use ferrowarp_dist::ops::{SlabGrid, Shares};
 //! use ferrowarp_dist::{Communicator, World};
 //!
 //! let world = World::from_env()?;
 //! let gpu = world.gpu()?;
 //! let ranks = Communicator::new(&world, &gpu)?;
-//! let (shape, slabs) = ([400, 300, 500], Slabs::even(400, ranks.size()));
+//! let (shape, slabs) = ([400, 300, 500], Shares::even(400, ranks.size()));
 //! let room = vec![20.0f32; 400 * 300 * 500];
 //! let heat = VolumeStencil::diffusion(0.1, Boundary::Insulated);
 //! let mut grid = SlabGrid::scatter(&ranks, heat, shape, &slabs, Some(&room))?; // rank 0's
@@ -50,8 +50,7 @@ use ferrowarp::{AsStream, Stream};
 pub use rule::{SlabRule, Wave};
 use strips::{Neighbours, Strips};
 
-use super::shares::same_len;
-use super::slabs::Slabs;
+use super::shares::{Shares, same_len};
 use crate::communicator::Communicator;
 use crate::error::{DistError, DistResult};
 
@@ -66,7 +65,7 @@ pub struct SlabGrid<R: SlabRule<D>, const D: usize> {
     ranks: Communicator,
     stream: Stream,
     rule: R,
-    slabs: Slabs,
+    slabs: Shares,
     /// Of this rank's slab.
     shape: [usize; D],
     cells: DeviceBuffer<R::Cell>,
@@ -94,7 +93,7 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         ranks: &Communicator,
         rule: R,
         shape: [usize; D],
-        slabs: &Slabs,
+        slabs: &Shares,
         cells: DeviceBuffer<R::Cell>,
     ) -> DistResult<Self> {
         ranks.attempt(|| Self::of_cells(ranks, rule, shape, slabs, cells))
@@ -104,10 +103,10 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         ranks: &Communicator,
         rule: R,
         shape: [usize; D],
-        slabs: &Slabs,
+        slabs: &Shares,
         cells: DeviceBuffer<R::Cell>,
     ) -> DistResult<Self> {
-        slabs.check(OPERATION, ranks, "the sum of the shares", shape[0])?;
+        slabs.check_total(ranks, OPERATION, shape[0])?;
         check_thick(slabs)?;
         let (plane, planes) = (plane_of(&shape), slabs.range(ranks.rank()).len());
         same_len(OPERATION, "this rank's slab", planes * plane, cells.len())?;
@@ -132,19 +131,19 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         ranks: &Communicator,
         rule: R,
         shape: [usize; D],
-        slabs: &Slabs,
+        slabs: &Shares,
         cells: Option<&[R::Cell]>,
     ) -> DistResult<Self> {
         let scattered = ranks.attempt(|| {
-            slabs.check(OPERATION, ranks, "the sum of the shares", shape[0])?;
+            slabs.check_total(ranks, OPERATION, shape[0])?;
             let (gpu, parts) = (ranks.gpu(), slabs.scaled(plane_of(&shape)));
             let cells = cells.filter(|_| ranks.rank() == 0).unwrap_or_default();
             if ranks.rank() == 0 {
-                same_len(OPERATION, "what rank 0 gives", parts.len(), cells.len())?;
+                same_len(OPERATION, "what rank 0 gives", parts.total(), cells.len())?;
             }
             let all = DeviceBuffer::from_slice(gpu, cells)?;
             let mut own = DeviceBuffer::zeroed(gpu, parts.range(ranks.rank()).len())?;
-            ranks.scatter_uneven(gpu, Some(&all), &mut own, &parts.shares(), 0)?;
+            ranks.scatter_uneven(gpu, Some(&all), &mut own, parts.lens(), 0)?;
             Ok(own)
         });
         Self::from_local(ranks, rule, shape, slabs, scattered?)
@@ -198,9 +197,9 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
     pub fn gather(&self) -> DistResult<Option<Vec<R::Cell>>> {
         let parts = self.slabs.scaled(plane_of(&self.shape));
         let is_root = self.ranks.rank() == 0;
-        let mut all = DeviceBuffer::zeroed(&self.stream, if is_root { parts.len() } else { 0 })?;
+        let mut all = DeviceBuffer::zeroed(&self.stream, if is_root { parts.total() } else { 0 })?;
         let to = if is_root { Some(&mut all as _) } else { None };
-        self.ranks.gather_uneven(&self.stream, &self.cells, to, &parts.shares(), 0)?;
+        self.ranks.gather_uneven(&self.stream, &self.cells, to, parts.lens(), 0)?;
         self.synchronize()?;
         Ok(if is_root { Some(all.to_vec()?) } else { None })
     }
@@ -228,7 +227,7 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
 
     /// Which planes each rank has.
     #[must_use]
-    pub fn slabs(&self) -> &Slabs {
+    pub fn slabs(&self) -> &Shares {
         &self.slabs
     }
 }
@@ -241,12 +240,12 @@ impl<R: SlabRule<D>, const D: usize> AsStream for SlabGrid<R, D> {
 }
 
 /// An error that names the first rank that has no plane.
-fn check_thick(slabs: &Slabs) -> DistResult<()> {
-    let shares = slabs.shares();
+fn check_thick(slabs: &Shares) -> DistResult<()> {
+    let shares = slabs.lens();
     match shares.iter().position(|planes| *planes == 0) {
         Some(rank) if shares.len() > 1 => Err(DistError::ThinSlab {
             rank: rank as u32,
-            planes: slabs.len(),
+            planes: slabs.total(),
             ranks: slabs.ranks(),
         }),
         _ => Ok(()),
@@ -254,8 +253,8 @@ fn check_thick(slabs: &Slabs) -> DistResult<()> {
 }
 
 /// The most steps of a pass for which every slab has as many planes as the halo.
-fn most_steps(passes: &[usize], slabs: &Slabs) -> usize {
-    let thinnest = slabs.shares().into_iter().min().unwrap_or(0);
+fn most_steps(passes: &[usize], slabs: &Shares) -> usize {
+    let thinnest = slabs.lens().iter().copied().min().unwrap_or(0);
     let fit = |steps: &usize| slabs.ranks() == 1 || *steps <= thinnest;
     passes.iter().copied().find(fit).unwrap_or(1)
 }
@@ -266,14 +265,14 @@ mod tests {
 
     #[test]
     fn the_thinnest_slab_says_how_many_steps_a_pass_makes() {
-        let most = |shares: &[usize]| most_steps(&[4, 2, 1], &Slabs::of_shares(shares));
+        let most = |shares: &[usize]| most_steps(&[4, 2, 1], &Shares::given(shares.to_vec()));
         assert_eq!([most(&[9, 4]), most(&[9, 3]), most(&[1, 9]), most(&[1])], [4, 2, 1, 4]);
     }
 
     #[test]
     fn a_rank_without_a_plane_is_named() {
-        let text = check_thick(&Slabs::of_shares(&[2, 1, 0])).unwrap_err().to_string();
+        let text = check_thick(&Shares::given(vec![2, 1, 0])).unwrap_err().to_string();
         assert!(text.contains("rank 2") && text.contains("3 planes"), "{text}");
-        assert!(check_thick(&Slabs::of_shares(&[0])).is_ok());
+        assert!(check_thick(&Shares::given(vec![0])).is_ok());
     }
 }
