@@ -7,8 +7,6 @@ mod bench;
 mod demo;
 mod devices;
 mod dist;
-mod dist_heat;
-mod dist_scale;
 mod doctor;
 mod error;
 mod film;

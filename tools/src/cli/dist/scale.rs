@@ -11,9 +11,9 @@ use ferrowarp_dist::ops::particles::World as Law;
 use ferrowarp_dist::ops::{Shares, SlabGrid, SlabParticles};
 use ferrowarp_dist::{Communicator, DistResult, World};
 
-use super::dist::{count, device, named};
-use super::error::CliError;
-use super::table::{Side, Table};
+use super::super::error::CliError;
+use super::super::table::{Side, Table};
+use super::{count, device, named};
 
 /// Options of `ferrowarp dist scale`.
 #[derive(Debug, clap::Args)]

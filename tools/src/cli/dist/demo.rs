@@ -1,41 +1,19 @@
-//! `ferrowarp dist`: what several ranks do together.
-
-mod bench;
+//! `ferrowarp dist demo`: every collective and every operation over ranks, checked.
 
 use std::io::Write;
 use std::time::Duration;
 
-use ferrowarp::{Backend as Driver, Gpu};
 use ferrowarp_dist::{Checked, Communicator, DistError, World, ops, self_test};
 
-use super::error::CliError;
-use super::table::{Side, Table};
-use super::{dist_heat, dist_scale};
+use super::super::error::CliError;
+use super::super::table::{Side, Table};
+use super::{count, device};
 
 /// How long ranks wait for each other's results.
 const RESULTS: Duration = Duration::from_secs(600);
 
 /// Which random data operations get.
 const SEED: u64 = 1;
-
-/// Options of `ferrowarp dist`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Command {
-    /// Run every collective and every operation over ranks, and check each against the CPU or one device
-    Demo(DemoArgs),
-    /// Measure collectives by size, sorts and transposes
-    Bench(bench::BenchArgs),
-    /// Heat that spreads over a plate, or waves on one, in slabs on all ranks: one film
-    Heat(dist_heat::HeatArgs),
-    /// Time stencils and particles on all ranks, beside one rank alone: weak and strong scaling
-    Scale(dist_scale::Args),
-}
 
 /// Options of `ferrowarp dist demo`.
 #[derive(Debug, clap::Args)]
@@ -49,22 +27,13 @@ Examples:
 On real devices the data goes by NCCL, on emulated ones by MPI, with which the program must have been built (`--features mpi`).
 FERROWARP_DIST_BACKEND, which is `nccl` or `mpi`, chooses one. Rank 0 prints the table; the exit status is 1 where anything is
 wrong.")]
-struct DemoArgs {
+pub(super) struct Args {
     /// Run as a world of one rank, without a launcher
     #[arg(long)]
     alone: bool,
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
-    match &args.command {
-        Command::Demo(args) => demo(args, out),
-        Command::Bench(args) => bench::run(args, out),
-        Command::Heat(args) => dist_heat::run(args, out),
-        Command::Scale(args) => dist_scale::run(args, out),
-    }
-}
-
-fn demo(args: &DemoArgs, out: &mut impl Write) -> Result<(), CliError> {
     let world = if args.alone { World::alone() } else { World::from_env()? };
     let named = |source| CliError::OfRank { rank: world.to_string(), source };
     let gpu = world.gpu().map_err(named)?;
@@ -97,27 +66,6 @@ fn demo(args: &DemoArgs, out: &mut impl Write) -> Result<(), CliError> {
         writeln!(out, "\nAll {} are right on {}.", all.len(), count(world.size()))?;
     }
     Ok(())
-}
-
-/// An error of work with other ranks, with the rank's name.
-pub(super) fn named(world: &World) -> impl Fn(CliError) -> CliError {
-    let rank = world.to_string();
-    move |error| match error {
-        CliError::Dist(source) => CliError::OfRank { rank: rank.clone(), source },
-        error => error,
-    }
-}
-
-/// "4 ranks"
-pub(super) fn count(ranks: u32) -> String {
-    if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
-}
-
-pub(super) fn device(gpu: &Gpu) -> String {
-    match gpu.backend() {
-        Driver::Emulator => format!("emulated devices ({})", gpu.name()),
-        Driver::Cuda => gpu.name().to_owned(),
-    }
 }
 
 /// The sums over all ranks of what each has found.

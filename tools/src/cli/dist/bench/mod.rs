@@ -29,7 +29,7 @@ the time, and that times the part of the size that crosses the link (all-reduce 
 all-to-all, gather and scatter (n - 1) / n; others 1). GB/s are 10^9 bytes a second.
 
 On emulated devices sizes are small, and the times are the host's, not those of any GPU.")]
-pub(super) struct BenchArgs {
+pub(super) struct Args {
     /// Run as a world of one rank, without a launcher
     #[arg(long)]
     alone: bool,
@@ -58,7 +58,7 @@ struct Plan {
     matrix_bytes: usize,
 }
 
-impl BenchArgs {
+impl Args {
     fn plan(&self, is_emulated: bool) -> Plan {
         let or = |size: Option<Size>, real: usize, emulated: usize| {
             size.map_or(if is_emulated { emulated } else { real }, |size| size.0)
@@ -76,7 +76,7 @@ impl BenchArgs {
     }
 }
 
-pub(super) fn run(args: &BenchArgs, out: &mut impl Write) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let world = if args.alone { World::alone() } else { World::from_env()? };
     let named = |source| CliError::OfRank { rank: world.to_string(), source };
     let gpu = world.gpu().map_err(named)?;

@@ -7,10 +7,10 @@ use ferrowarp::DeviceBuffer;
 use ferrowarp_dist::ops::{Shares, SlabGrid, SlabRule, Wave};
 use ferrowarp_dist::{Communicator, World};
 
-use super::dist::{count, device, named};
-use super::error::CliError;
-use super::film::record;
-use super::heat;
+use super::super::error::CliError;
+use super::super::film::record;
+use super::super::heat;
+use super::{count, device, named};
 use crate::demo::{Motion, Plate};
 
 /// Options of `ferrowarp dist heat`.
@@ -22,7 +22,7 @@ Examples:
 
 Each rank has some rows of the plate. Rank 0 gathers them for each picture, and writes the film: the same file, bit for bit, as that
 of `ferrowarp heat`.")]
-pub(super) struct HeatArgs {
+pub(super) struct Args {
     #[command(flatten)]
     plate: heat::Args,
     /// Run as a world of one rank, without a launcher
@@ -33,12 +33,12 @@ pub(super) struct HeatArgs {
 /// What takes the pictures: rank 0's film, or nothing.
 type Show<'a> = &'a mut dyn FnMut(Vec<[u8; 4]>) -> Result<(), CliError>;
 
-pub(super) fn run(args: &HeatArgs, out: &mut impl Write) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let world = if args.alone { World::alone() } else { World::from_env()? };
     run_in(&world, args, out).map_err(named(&world))
 }
 
-fn run_in(world: &World, args: &HeatArgs, out: &mut impl Write) -> Result<(), CliError> {
+fn run_in(world: &World, args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let gpu = world.gpu()?;
     let plate = args.plate.plate(&gpu);
     let ranks = Communicator::new(world, &gpu)?;
