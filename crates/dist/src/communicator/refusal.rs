@@ -82,6 +82,7 @@ impl Communicator {
 
     /// What `work` returns, of which all members do theirs. If it fails on this rank alone, and not within a call that has told
     /// it already, the others are told.
+    #[cfg(feature = "ops")]
     pub(crate) fn attempt<T>(&self, work: impl FnOnce() -> DistResult<T>) -> DistResult<T> {
         let refused = || self.inner.calls().refused.len();
         let before = refused();

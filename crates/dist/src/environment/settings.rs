@@ -1,6 +1,6 @@
 //! Variables that choose what carries the data, and how: all ranks have the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Variables;
 use crate::error::DistError;
@@ -72,7 +72,7 @@ impl Settings {
             serde_json::from_slice(text).unwrap_or_default()
         };
         let all: Vec<_> = all.iter().map(decode).collect();
-        let names: std::collections::BTreeSet<_> = all.iter().flat_map(BTreeMap::keys).collect();
+        let names: BTreeSet<_> = all.iter().flat_map(BTreeMap::keys).collect();
         names.into_iter().try_for_each(|name| compare_one(name, &all))
     }
 }
