@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -213,4 +214,46 @@ fn an_exchange_names_who_is_missing_and_who_has_ended() {
     assert!(matches!(ended[0], DistError::RankLost { rank: 2, how: Loss::Ended }), "{ended:?}");
     // Rank 0 may have ended before the other noticed.
     assert!(matches!(ended[1], DistError::RankLost { rank: 0 | 2, .. }), "{ended:?}");
+}
+
+/// What a rank was told of refused calls.
+#[derive(Default)]
+struct Heard(Mutex<Vec<Refusal>>);
+
+impl Watcher for Heard {
+    fn lost(&self, _rank: u32, _how: &Loss) {}
+
+    fn refused(&self, refusal: &Refusal) {
+        self.0.lock().unwrap().push(refusal.clone());
+    }
+}
+
+#[test]
+fn a_refused_call_is_told_to_the_other_members_alone_and_its_end_once() {
+    let place = ports();
+    let refusal = |call| {
+        let (key, reason) = ("communicator/0".to_owned(), "9 elements".to_owned());
+        Refusal { key, rank: 1, call, reason }
+    };
+    let heard = as_ranks((0..3).map(|at| rank(at, 3, &place)), |own| {
+        let control = Control::meet(own, LONG).unwrap();
+        let (heard, members) = (Arc::new(Heard::default()), [1, 2]);
+        let weak: Weak<Heard> = Arc::downgrade(&heard);
+        control.peers().watch(weak);
+        control.exchange("x", "start", &[0, 1, 2], vec![], LONG).unwrap();
+        match own.rank {
+            1 => control.refuse(&members, refusal(Some(4))),
+            2 => (0..2).for_each(|_| control.refuse(&members, refusal(None))),
+            _ => {}
+        }
+        control.exchange("x", "end", &[0, 1, 2], vec![], LONG).unwrap();
+        let before = heard.0.lock().unwrap().clone();
+        // One that begins to watch later is told, too.
+        let late = Arc::new(Heard::default());
+        let weak: Weak<Heard> = Arc::downgrade(&late);
+        control.peers().watch(weak);
+        assert_eq!(*late.0.lock().unwrap(), before);
+        before
+    });
+    assert_eq!(heard, [vec![], vec![refusal(None)], vec![refusal(Some(4))]]);
 }
