@@ -117,7 +117,7 @@ fn layouts(form: &str, [m, n, k]: Sizes, batches: usize) -> [MatrixLayout; 3] {
 }
 
 /// Compares samples of D with sums in f64.
-fn compare<T: Pod, D: Random + Into<f64>>(
+fn compare<D: Random + Into<f64>>(
     d: &DeviceBuffer<D>,
     layouts: [MatrixLayout; 3],
     rounding: Rounding,
@@ -173,7 +173,7 @@ fn on_normals<T: Normal + Into<f64>, D: Random + Into<f64>>(
             move |state, gpu| run(gpu, layouts, state),
             move |state, _| {
                 let value = |seed, index| data::normal_value::<T>(seed, index).into();
-                compare::<T, D>(&state.d, layouts, rounding, value, seed)
+                compare::<D>(&state.d, layouts, rounding, value, seed)
             },
         )
     })
@@ -210,11 +210,14 @@ fn chosen(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<bf16, bf16>)
     }
 }
 
+/// An operation without options, which needs no scratch.
+type Operation<T, D> = fn(&Gpu, Matrix<'_, T>, Matrix<'_, T>, MatrixMut<'_, D>) -> GpuResult<()>;
+
 fn step<T: Normal + Into<f64>, D: Random + Into<f64>>(
     form: &'static str,
     rounding: Rounding,
     sizes: Sizes,
-    run: fn(&Gpu, Matrix<'_, T>, Matrix<'_, T>, MatrixMut<'_, D>) -> GpuResult<()>,
+    run: Operation<T, D>,
 ) -> Case {
     on_normals::<T, D>(form, rounding, sizes, None, move |gpu, layouts, state| {
         let (a, b) = (Matrix::new(&state.a, layouts[0])?, Matrix::new(&state.b, layouts[1])?);
@@ -245,7 +248,7 @@ fn bytes(sizes: Sizes) -> Case {
             move |state, _| {
                 let exact = Rounding { sum: 0.0, scale: 0.0, output: 0.0, ..Rounding::DOUBLE };
                 let value = |seed, index| f64::from(data::value::<i8>(seed, index));
-                compare::<i8, i32>(&state.d, layouts, exact, value, seed)
+                compare::<i32>(&state.d, layouts, exact, value, seed)
             },
         )
     })
