@@ -22,6 +22,8 @@ Examples:
 
 Each rank has some rows of the plate. Rank 0 gathers them for each picture, and writes the film: the same file, bit for bit, as that
 of `ferrowarp heat`.")]
+// The options of `ferrowarp heat` are a group of the name of their type already.
+#[group(skip)]
 pub(super) struct Args {
     #[command(flatten)]
     plate: heat::Args,
