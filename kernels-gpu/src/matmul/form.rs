@@ -1,8 +1,9 @@
 //! The kernels that every epilogue has, and how one is launched.
 
 use super::hopper::{self, Schedule};
-use super::{Epilogue, Problem, finish};
+use super::{Epilogue, Problem, finish, skinny, warps};
 use bytemuck::Pod;
+use cuda_std::bf16;
 use cuda_std::grid_constant::MapWords;
 #[cfg(not(target_os = "cuda"))]
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, Launch};
@@ -13,27 +14,48 @@ pub const WIDE: usize = 256;
 pub const SQUARE: usize = 128;
 /// [`finish`].
 pub const FINISH: usize = 0;
+/// [`skinny`].
+pub const SKINNY: usize = 1;
+/// [`warps`].
+pub const WARPS: usize = 2;
 
 /// Threads of a block.
 #[must_use]
 pub const fn threads(form: usize) -> usize {
-    if form == FINISH { finish::BLOCK } else { hopper::BLOCK }
+    match form {
+        FINISH => finish::BLOCK,
+        SKINNY => skinny::BLOCK,
+        WARPS => warps::THREADS,
+        _ => hopper::BLOCK,
+    }
+}
+
+/// Blocks that a multiprocessor runs at a time, at least.
+#[must_use]
+pub const fn min_blocks(form: usize) -> usize {
+    match form {
+        SKINNY | WARPS => 2,
+        _ => 1,
+    }
 }
 
 /// Dynamic shared memory of a block, in bytes.
 #[must_use]
 pub const fn shared_bytes(form: usize) -> usize {
     match form {
+        FINISH => finish::SHARED_BYTES,
+        SKINNY => skinny::SHARED_BYTES,
+        // All elements of these products have 16 bits.
+        WARPS => warps::shared_bytes::<bf16>(),
         WIDE => hopper::shared_bytes::<WIDE>(),
-        SQUARE => hopper::shared_bytes::<SQUARE>(),
-        _ => 0,
+        _ => hopper::shared_bytes::<SQUARE>(),
     }
 }
 
 /// What all forms are launched with, but for the matrices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arguments {
-    /// The kernel: [`WIDE`], [`SQUARE`] or [`FINISH`].
+    /// The kernel: [`WIDE`], [`SQUARE`], [`SKINNY`], [`WARPS`] or [`FINISH`].
     pub form: usize,
     /// Blocks.
     pub blocks: u32,
@@ -65,7 +87,7 @@ pub trait MatmulKernel<T: Pod, D: Pod>: Epilogue {
     /// Those of the launch.
     ///
     /// # Safety
-    /// As the form's function has it: [`hopper::multiply`] or [`finish::finish`].
+    /// As the form's function has it: [`hopper::multiply`], [`skinny::multiply`], [`warps::with_epilogue`] or [`finish::finish`].
     #[allow(clippy::too_many_arguments)]
     unsafe fn launch<L: Launch>(
         self,
@@ -96,8 +118,10 @@ macro_rules! matmul_kernels {
             { $crate::matmul::form::WIDE },
             { $crate::matmul::form::SQUARE },
             { $crate::matmul::form::FINISH },
+            { $crate::matmul::form::SKINNY },
+            { $crate::matmul::form::WARPS },
             block = $crate::matmul::form::threads(FORM),
-            min_blocks = 1,
+            min_blocks = $crate::matmul::form::min_blocks(FORM),
             dynamic_shared = $crate::matmul::form::shared_bytes(FORM)
         )]
         #[allow(unexpected_cfgs, unused_variables, unused_mut, clippy::too_many_arguments)]
@@ -122,7 +146,13 @@ macro_rules! matmul_kernels {
             unsafe {
                 match FORM {
                     form::FINISH => $crate::matmul::finish::finish::<$d, $e>(
-                        &problem, a.as_ptr().cast(), c, per_row, per_column, d, epilogue,
+                        &problem, a.as_ptr().cast(), c, [per_row, per_column], d, epilogue,
+                    ),
+                    form::SKINNY => $crate::matmul::skinny::multiply::<$t, $d, $e>(
+                        &problem, [a.as_ptr(), b.as_ptr()], c, [per_row, per_column], d, epilogue,
+                    ),
+                    form::WARPS => $crate::matmul::warps::with_epilogue::<$t, $d, $e>(
+                        &problem, a.as_ptr(), b.as_ptr(), c, per_row, per_column, d, epilogue,
                     ),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
@@ -169,6 +199,8 @@ macro_rules! matmul_kernels {
                     match form {
                         form::WIDE => launch!(form::WIDE),
                         form::SQUARE => launch!(form::SQUARE),
+                        form::SKINNY => launch!(form::SKINNY),
+                        form::WARPS => launch!(form::WARPS),
                         _ => launch!(form::FINISH),
                     }
                 }

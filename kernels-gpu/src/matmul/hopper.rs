@@ -157,7 +157,7 @@ pub(super) const fn divide(a: u32, b: u32) -> (u32, u32) {
 
 /// Where part `index` of `parts` of `all` begins: the first ones are one longer, where they are not all equal.
 #[inline(always)]
-const fn part(all: u32, index: u32, parts: u32) -> u32 {
+pub(super) const fn part(all: u32, index: u32, parts: u32) -> u32 {
     let (each, more) = divide(all, parts);
     index * each + if index < more { index } else { more }
 }

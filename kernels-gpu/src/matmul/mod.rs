@@ -3,6 +3,8 @@
 //! | module | kernels | since |
 //! |---|---|---|
 //! | [`hopper`] | tiles by the copy engine, multiplied by warpgroups (`wgmma`); the fastest | `sm_90a` |
+//! | [`skinny`] | products with at most 16 rows, or columns, which memory bounds | `sm_80` |
+//! | [`warps`] | tiles by `cp.async`, multiplied by warps (`mma`): for older devices, and for matrices that the copy engine cannot address | `sm_80` |
 //! | [`finish`] | the sum of partial sums, and its epilogue: the end of a product that was split along K | `sm_80` |
 //!
 //! Every kernel takes a [`Problem`], the matrices, two vectors for the epilogue, and an [`Epilogue`]:
@@ -26,6 +28,7 @@ mod problem;
 pub mod registers;
 #[cfg(feature = "entries")]
 pub mod shipped;
+pub mod skinny;
 pub mod tiled;
 mod value;
 pub mod warps;

@@ -29,6 +29,7 @@ impl<'a, D: Value, E: Epilogue> Output<'a, D, E> {
         // SAFETY: the caller's promise.
         let beside = unsafe { Beside::new(problem, c, per_row, per_column, epilogue) };
         let has_pairs = d.addr().is_multiple_of(size_of::<D::Pair>())
+            && problem.d.column == 1
             && (problem.d.row | problem.d.batch).is_multiple_of(2);
         Self { problem, beside, d, has_pairs }
     }

@@ -2,16 +2,20 @@
 //!
 //! The time of a product is that of the multiprocessor that has most to do. A pass over a tile costs its steps along K, each as
 //! long as the tensor cores or the copies into shared memory take, and what happens once a tile: the pipeline fills, and the sums are
-//! written. Splitting K gives more passes of fewer steps, and adds the time to write, read and add the partial sums.
+//! written. Splitting K gives more passes of fewer steps, and adds the time to write, read and add the partial sums. No product
+//! is faster than its matrices come from memory: that is what bounds those with few rows or columns, which have a kernel of
+//! their own.
+//!
+//! The constants are fitted to measurements on an H200, in cycles of 1.75 GHz: 512³ 11.7 µs, 1024³ 14.5, 2048³ 30.7, 4096³ 182, 8192³ 1409,
+//! 128 × 14336 × 4096 41.3, 512 × 4096 × 14336 89.7, and 128 × 128 × 2^20 in 32 parts 298.
 
 use std::fmt;
 
-use kernels_gpu::matmul::form;
 use kernels_gpu::matmul::hopper::{DEPTH, ROWS_OF_TILE};
+use kernels_gpu::matmul::{form, skinny, warps};
 
-use super::{OPERATION, PARTIAL_ALIGN};
+use super::PARTIAL_ALIGN;
 use crate::device::DeviceInfo;
-use crate::error::{GpuError, GpuResult};
 
 /// What the model knows of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,20 +29,27 @@ impl Machine {
         Self { multiprocessors: info.multiprocessors, compute_capability: info.compute_capability }
     }
 
-    /// An error on devices for which there is no kernel.
-    pub fn check(&self) -> GpuResult<()> {
-        if self.compute_capability == (9, 0) {
-            return Ok(());
-        }
-        let (major, minor) = self.compute_capability;
-        let reason = format!(
-            "the tensor-core kernels are for compute capability 9.0, and this device has {major}.{minor}"
-        );
-        Err(GpuError::InvalidArgument { operation: OPERATION, reason })
+    /// Whether the device has `wgmma`, which is an instruction of one architecture.
+    const fn has_warpgroups(&self) -> bool {
+        matches!(self.compute_capability, (9, 0))
     }
 }
 
-/// The tile that a block computes at a time.
+/// What a product allows, beside its sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Allows {
+    /// K is divided among blocks: the kernels for that are there.
+    pub splits: bool,
+    /// A and B begin, and have rows (or columns), at multiples of 16 bytes: the copy engine addresses them.
+    pub copy_engine: bool,
+}
+
+impl Allows {
+    /// Everything.
+    pub const ALL: Self = Self { splits: true, copy_engine: true };
+}
+
+/// The tile that a block of the Hopper kernel computes at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
     /// 128 × 256.
@@ -48,9 +59,9 @@ pub enum Tile {
 }
 
 impl Tile {
-    const ALL: [Self; 2] = [Self::Wide, Self::Square];
+    const ALL: [Self; 2] = [Self::Square, Self::Wide];
 
-    pub(super) const fn form(self) -> usize {
+    const fn form(self) -> usize {
         match self {
             Self::Wide => form::WIDE,
             Self::Square => form::SQUARE,
@@ -63,12 +74,13 @@ impl Tile {
         self.form()
     }
 
-    /// Cycles of a step of [`DEPTH`] along K: two consumers' 64 rows at 4,096 operations a cycle for the wide tile; the square one also
-    /// waits for its copies, which are two thirds of the wide one's bytes for half of its products.
+    /// Cycles of a step of [`DEPTH`] along K: two consumers' 64 rows at 4,096 operations a cycle for the wide tile, of which the power
+    /// limit leaves nine tenths; the square one also waits for its copies, which are two thirds of the wide one's bytes for half of
+    /// its products.
     const fn step_cycles(self) -> f64 {
         match self {
-            Self::Wide => 1024.0,
-            Self::Square => 600.0,
+            Self::Wide => 1150.0,
+            Self::Square => 610.0,
         }
     }
 
@@ -81,95 +93,221 @@ impl Tile {
     }
 }
 
-/// Cycles to start the kernel that adds partial sums, after the one before.
-const FINISH_CYCLES: f64 = 6000.0;
-/// Bytes that all multiprocessors together move in a cycle, to and from memory.
-const BYTES_PER_CYCLE: f64 = 2000.0;
-/// The most parts of K.
-const MAX_SPLITS: u32 = 32;
+/// The kernel that multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// None: K is 0, and D is the epilogue of `beta · C`.
+    None,
+    /// Tiles by the copy engine, multiplied by warpgroups.
+    Hopper(Tile),
+    /// At most 16 rows of D; or columns, where the kernel computes `Dᵀ = Bᵀ·Aᵀ`.
+    Skinny {
+        /// Whether it is columns that are few.
+        is_exchanged: bool,
+    },
+    /// Tiles by `cp.async`, multiplied by warps: where there is no copy engine, or it cannot address A or B.
+    Warps,
+}
+
+impl Kernel {
+    pub(super) const fn form(self) -> usize {
+        match self {
+            Self::None => form::FINISH,
+            Self::Hopper(tile) => tile.form(),
+            Self::Skinny { .. } => form::SKINNY,
+            Self::Warps => form::WARPS,
+        }
+    }
+}
+
+/// Cycles from one launch to the next, and those of the Hopper kernel's first copies.
+const LAUNCH_CYCLES: f64 = 6000.0;
+const HOPPER_CYCLES: f64 = 14_000.0;
+/// Bytes that memory moves in a cycle, and what one block of the skinny kernel gets of it at most, by what it has on the way.
+const BYTES_PER_CYCLE: f64 = 2400.0;
+const BYTES_PER_BLOCK_CYCLE: f64 = 24.0;
+/// So many blocks of the Hopper kernel take twice as long for bytes from memory as all blocks would.
+const HALF_RATE_BLOCKS: f64 = 24.0;
+/// How much longer the skinny kernel takes where it loads element by element.
+const UNALIGNED: f64 = 4.0;
+/// Cycles of 64 along K of a tile of [`warps`], aligned or not: 277 TFLOP/s at 4096³.
+const WARPS_CYCLES: f64 = 1700.0;
 /// Steps that a part has at least: shorter ones only fill the pipeline.
-const MIN_STEPS: u32 = 8;
+const MIN_STEPS: usize = 8;
+/// The parts that are tried in any case, and how many passes for each multiprocessor more parts may make.
+const FEW_SPLITS: usize = 4;
+const PASSES_EACH: usize = 2;
+/// Blocks of a grid are fewer than this.
+pub(super) const BLOCKS_LIMIT: usize = 1 << 31;
 
 /// What [`matmul_into`](super::matmul_into) launches. `Display` says it in words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// The tile.
-    pub tile: Tile,
+    /// The kernel, and its tile.
+    pub kernel: Kernel,
     /// Parts of K that blocks add on their own; 0 where K is 0 and nothing is multiplied.
     pub splits: u32,
     /// Rows of tiles that blocks take together, for the L2 cache.
     pub group: u32,
     /// Blocks of the grid.
-    pub blocks: u32,
+    pub blocks: usize,
     /// Passes over tiles, of all blocks together.
     pub passes: usize,
     /// What the model expects, in cycles of a multiprocessor.
     pub cycles: f64,
 }
 
-impl Choice {
-    /// For `[m, n, k]` and D in row-major order. Without `can_split`, K stays whole.
-    pub(super) fn new(
-        machine: &Machine,
-        sizes: [usize; 3],
-        batches: usize,
-        can_split: bool,
-    ) -> Self {
-        let [m, n, k] = sizes;
-        let steps = k.div_ceil(DEPTH) as u32;
-        if steps == 0 || m == 0 || n == 0 || batches == 0 {
-            return Self {
-                tile: Tile::Square,
-                splits: 0,
-                group: 1,
-                blocks: 0,
-                passes: 0,
-                cycles: FINISH_CYCLES,
-            };
-        }
-        let most = if can_split { (steps / MIN_STEPS).clamp(1, MAX_SPLITS) } else { 1 };
-        Tile::ALL
-            .into_iter()
-            .flat_map(|tile| (1..=most).map(move |splits| (tile, splits)))
-            .map(|(tile, splits)| Self::of(machine, sizes, batches, tile, splits))
-            .min_by(|x, y| x.cycles.total_cmp(&y.cycles))
-            .expect("there are tiles")
+/// A product as the model sees it: all sizes are at least 1.
+#[derive(Clone, Copy)]
+struct Sizes {
+    m: usize,
+    n: usize,
+    k: usize,
+    batches: usize,
+}
+
+impl Sizes {
+    /// Cycles of all bytes on their way: from memory come A and B, and D goes there.
+    fn memory_cycles(&self) -> f64 {
+        let Self { m, n, k, batches } = *self;
+        (2 * (m * k + k * n + m * n) * batches) as f64 / BYTES_PER_CYCLE
     }
 
-    fn of(
+    /// Cycles to write, read and add partial sums.
+    fn finish_cycles(&self, splits: usize) -> f64 {
+        if splits < 2 {
+            return 0.0;
+        }
+        let moved = 2 * self.m * self.n * self.batches * splits * size_of::<f32>();
+        LAUNCH_CYCLES + moved as f64 / BYTES_PER_CYCLE
+    }
+}
+
+impl Choice {
+    /// For `[m, n, k]` and D in row-major order.
+    pub(super) fn new(
         machine: &Machine,
         [m, n, k]: [usize; 3],
         batches: usize,
-        tile: Tile,
-        splits: u32,
+        allows: Allows,
     ) -> Self {
-        let (rows, columns) = (m.div_ceil(ROWS_OF_TILE), n.div_ceil(tile.columns()));
-        let passes = rows * columns * batches * splits as usize;
-        let multiprocessors = machine.multiprocessors as usize;
-        let steps = k.div_ceil(DEPTH).div_ceil(splits as usize) as f64;
-        let rounds = passes.div_ceil(multiprocessors) as f64;
-        let mut cycles = rounds * (steps * tile.step_cycles() + tile.pass_cycles());
-        if splits > 1 {
-            let moved = 2 * m * n * batches * splits as usize * size_of::<f32>();
-            cycles += FINISH_CYCLES + moved as f64 / BYTES_PER_CYCLE;
+        let mut best = Self {
+            kernel: Kernel::None,
+            splits: 0,
+            group: 1,
+            blocks: 0,
+            passes: 0,
+            cycles: LAUNCH_CYCLES,
+        };
+        if m == 0 || n == 0 || k == 0 || batches == 0 {
+            return best;
         }
+        best.cycles = f64::INFINITY;
+        let sizes = Sizes { m, n, k, batches };
+        let mut offer = |choice: Self| {
+            if choice.cycles < best.cycles {
+                best = choice;
+            }
+        };
+        if m.min(n) <= skinny::ROWS {
+            let tiles = m.max(n).div_ceil(skinny::COLUMNS) * batches;
+            let steps = k.div_ceil(skinny::DEPTH) / 2;
+            splits(machine, tiles, steps, allows)
+                .filter(|splits| tiles * splits < BLOCKS_LIMIT)
+                .for_each(|splits| offer(Self::skinny(sizes, splits, allows)));
+        }
+        if machine.has_warpgroups() && allows.copy_engine {
+            for tile in Tile::ALL {
+                let tiles = m.div_ceil(ROWS_OF_TILE) * n.div_ceil(tile.columns()) * batches;
+                let splits = splits(machine, tiles, k.div_ceil(DEPTH), allows);
+                splits.for_each(|splits| offer(Self::hopper(machine, sizes, tile, splits)));
+            }
+        } else {
+            offer(Self::warps(machine, sizes));
+        }
+        best
+    }
+
+    fn hopper(machine: &Machine, sizes: Sizes, tile: Tile, splits: usize) -> Self {
+        let Sizes { m, n, k, batches } = sizes;
+        let (rows, columns) = (m.div_ceil(ROWS_OF_TILE), n.div_ceil(tile.columns()));
+        let passes = rows * columns * batches * splits;
+        let multiprocessors = machine.multiprocessors as usize;
+        let steps = k.div_ceil(DEPTH).div_ceil(splits) as f64;
+        let rounds = passes.div_ceil(multiprocessors) as f64;
+        let blocks = passes.min(multiprocessors);
+        let multiplied = rounds * (steps * tile.step_cycles() + tile.pass_cycles());
+        let moved = sizes.memory_cycles() * (1.0 + HALF_RATE_BLOCKS / blocks as f64);
+        let cycles = multiplied.max(moved) + sizes.finish_cycles(splits);
         Self {
-            tile,
-            splits,
+            kernel: Kernel::Hopper(tile),
+            splits: splits as u32,
             group: group(multiprocessors, tile).min(rows) as u32,
-            blocks: passes.min(multiprocessors) as u32,
+            blocks,
             passes,
-            cycles,
+            cycles: HOPPER_CYCLES + cycles,
         }
     }
 
-    /// The bytes of the partial sums: `[batches, splits, m, n]`, rows padded.
+    fn skinny(sizes: Sizes, splits: usize, allows: Allows) -> Self {
+        let Sizes { m, n, k, batches } = sizes;
+        let is_exchanged = m > skinny::ROWS;
+        let blocks = m.max(n).div_ceil(skinny::COLUMNS) * batches * splits;
+        let slower = if allows.copy_engine { 1.0 } else { UNALIGNED };
+        let of_block = 2 * (skinny::COLUMNS + m.min(n)) * k.div_ceil(splits);
+        let moved = sizes.memory_cycles().max(of_block as f64 / BYTES_PER_BLOCK_CYCLE);
+        let cycles = slower * moved + sizes.finish_cycles(splits);
+        Self {
+            kernel: Kernel::Skinny { is_exchanged },
+            splits: splits as u32,
+            group: 1,
+            blocks,
+            passes: blocks,
+            cycles: LAUNCH_CYCLES + cycles,
+        }
+    }
+
+    fn warps(machine: &Machine, sizes: Sizes) -> Self {
+        let Sizes { m, n, k, batches } = sizes;
+        let passes = m.div_ceil(warps::SIDE) * n.div_ceil(warps::SIDE) * batches;
+        let rounds = passes.div_ceil(machine.multiprocessors as usize) as f64;
+        let multiplied = rounds * k.div_ceil(DEPTH) as f64 * WARPS_CYCLES;
+        Self {
+            kernel: Kernel::Warps,
+            splits: 1,
+            group: 1,
+            blocks: passes,
+            passes,
+            cycles: LAUNCH_CYCLES + multiplied.max(sizes.memory_cycles()),
+        }
+    }
+
+    /// Whether the kernel computes the transpose of D.
+    pub(super) const fn is_exchanged(&self) -> bool {
+        matches!(self.kernel, Kernel::Skinny { is_exchanged: true })
+    }
+
+    /// The bytes of the partial sums of D, `m × n` as the kernel sees it: `[batches, splits, m, n]`, rows padded.
     pub(super) const fn partial_bytes(&self, m: usize, n: usize, batches: usize) -> usize {
         if self.splits < 2 {
             return 0;
         }
+        let (m, n) = if self.is_exchanged() { (n, m) } else { (m, n) };
         batches * self.splits as usize * m * n.next_multiple_of(PARTIAL_ALIGN) * size_of::<f32>()
     }
+}
+
+/// The numbers of parts that are worth a try: few in any case, and more where there are few tiles.
+fn splits(
+    machine: &Machine,
+    tiles: usize,
+    steps: usize,
+    allows: Allows,
+) -> impl Iterator<Item = usize> + use<> {
+    let multiprocessors = machine.multiprocessors as usize;
+    let useful = (PASSES_EACH * multiprocessors / tiles).clamp(FEW_SPLITS, multiprocessors.max(4));
+    let most = if allows.splits { (steps / MIN_STEPS).clamp(1, useful) } else { 1 };
+    1..=most
 }
 
 /// Rows of tiles in a group such that the tiles which all multiprocessors work on at a time are about as high as wide: then they
@@ -181,15 +319,30 @@ fn group(multiprocessors: usize, tile: Tile) -> usize {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tile, splits, group, blocks, passes, cycles } = *self;
-        if splits == 0 {
-            return write!(f, "no products: D is the epilogue of beta · C alone");
+        let Self { kernel, splits, group, blocks, passes, cycles } = *self;
+        match kernel {
+            Kernel::None => {
+                return write!(f, "no products: D is the epilogue of beta · C alone");
+            }
+            Kernel::Hopper(tile) => write!(
+                f,
+                "Hopper kernel (TMA, wgmma), tiles of {ROWS_OF_TILE} × {}, {passes} passes on {blocks} blocks in groups of {group} rows of tiles",
+                tile.columns()
+            )?,
+            Kernel::Skinny { is_exchanged } => write!(
+                f,
+                "skinny kernel (mma, bound by memory), {} at most {}, {blocks} blocks of {} {}",
+                if is_exchanged { "columns" } else { "rows" },
+                skinny::ROWS,
+                skinny::COLUMNS,
+                if is_exchanged { "rows" } else { "columns" },
+            )?,
+            Kernel::Warps => write!(
+                f,
+                "warp kernel (mma, cp.async), which takes any device since sm_80 and any alignment, {blocks} blocks of {0} × {0}",
+                warps::SIDE
+            )?,
         }
-        write!(
-            f,
-            "Hopper kernel (TMA, wgmma), tiles of {ROWS_OF_TILE} × {}, {passes} passes on {blocks} blocks in groups of {group} rows of tiles",
-            tile.columns()
-        )?;
         if splits > 1 {
             write!(f, ", K in {splits} parts whose sums a second kernel adds in order")?;
         }
@@ -202,25 +355,75 @@ mod tests {
     use super::*;
 
     const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
+    const A100: Machine = Machine { multiprocessors: 108, compute_capability: (8, 0) };
+    const UNALIGNED_ROWS: Allows = Allows { copy_engine: false, ..Allows::ALL };
+    const WHOLE: Allows = Allows { splits: false, ..Allows::ALL };
 
     fn choice(m: usize, n: usize, k: usize) -> Choice {
-        Choice::new(&H200, [m, n, k], 1, true)
+        Choice::new(&H200, [m, n, k], 1, Allows::ALL)
     }
 
     #[test]
     fn large_products_take_wide_tiles_and_whole_sums() {
         for n in [2048, 4096, 8192, 16384] {
-            assert_eq!((choice(n, n, n).tile, choice(n, n, n).splits), (Tile::Wide, 1), "{n}");
+            let found = choice(n, n, n);
+            assert_eq!((found.kernel, found.splits), (Kernel::Hopper(Tile::Wide), 1), "{n}");
         }
     }
 
     #[test]
     fn few_tiles_are_split_along_k() {
+        // One tile: enough blocks for all of the memory's bandwidth.
         let long = choice(128, 128, 1 << 20);
-        assert!(long.splits > 16 && long.passes <= 132, "{long}");
+        assert!((96..=132).contains(&long.splits) && long.passes <= 132, "{long}");
         assert_eq!(choice(128, 128, 256).splits, 1);
-        assert_eq!(Choice::new(&H200, [128, 128, 1 << 20], 1, false).splits, 1);
+        assert_eq!(Choice::new(&H200, [128, 128, 1 << 20], 1, WHOLE).splits, 1);
         assert!(choice(1024, 1024, 16384).splits > 1);
+    }
+
+    #[test]
+    fn few_rows_or_columns_are_bound_by_memory() {
+        for [n, k] in [[4096, 4096], [14_336, 4096], [8192, 28_672], [128_256, 4096], [2112, 7168]]
+        {
+            for m in [1, 8, 16] {
+                let [rows, columns] = [choice(m, n, k), choice(n, m, k)];
+                assert_eq!(rows.kernel, Kernel::Skinny { is_exchanged: false }, "{rows}");
+                assert_eq!(columns.kernel, Kernel::Skinny { is_exchanged: true }, "{columns}");
+                assert_eq!(rows.partial_bytes(m, n, 1), columns.partial_bytes(n, m, 1));
+            }
+        }
+        // Blocks enough for the bandwidth: those of the columns, or of parts of K.
+        assert_eq!(choice(16, 8192, 8192).splits, 1);
+        assert!(choice(16, 256, 1 << 16).splits > 8);
+        assert!(matches!(choice(17, 8192, 8192).kernel, Kernel::Hopper(_)));
+    }
+
+    #[test]
+    fn what_the_copy_engine_cannot_address_goes_to_warps() {
+        let of = |machine, m, allows| Choice::new(machine, [m, 1000, 1000], 1, allows).kernel;
+        assert_eq!(of(&H200, 1000, UNALIGNED_ROWS), Kernel::Warps);
+        assert_eq!(of(&A100, 1000, Allows::ALL), Kernel::Warps);
+        for (machine, allows) in [(&H200, UNALIGNED_ROWS), (&A100, Allows::ALL)] {
+            assert_eq!(of(machine, 16, allows), Kernel::Skinny { is_exchanged: false });
+        }
+    }
+
+    #[test]
+    fn the_model_is_near_what_was_measured() {
+        // Microseconds on an H200, of 1750 cycles.
+        let measured = [
+            ([512; 3], 11.7),
+            ([1024; 3], 14.5),
+            ([2048; 3], 30.7),
+            ([4096; 3], 182.0),
+            ([8192; 3], 1409.0),
+            ([128, 14_336, 4096], 41.3),
+            ([512, 4096, 14_336], 89.7),
+        ];
+        for ([m, n, k], time) in measured {
+            let expected = choice(m, n, k).cycles / 1750.0;
+            assert!((0.75..1.25).contains(&(expected / time)), "{m} {n} {k}: {expected} µs");
+        }
     }
 
     #[test]
@@ -253,8 +456,10 @@ mod tests {
     fn a_choice_explains_itself() {
         let text = choice(4096, 4096, 4096).to_string();
         assert!(text.contains("tiles of 128 × 256, 512 passes on 132 blocks"), "{text}");
+        let text = choice(4096, 16, 4096).to_string();
+        assert!(text.contains("columns at most 16, 128 blocks of 32 rows"), "{text}");
         assert!(choice(64, 64, 0).to_string().contains("no products"));
-        let old = Machine { compute_capability: (8, 0), ..H200 };
-        assert!(old.check().unwrap_err().to_string().contains("this device has 8.0"));
+        let old = Choice::new(&A100, [1000; 3], 1, Allows::ALL).to_string();
+        assert!(old.contains("warp kernel (mma, cp.async)"), "{old}");
     }
 }

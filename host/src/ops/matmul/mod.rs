@@ -25,9 +25,13 @@
 //! - With `k = 0` the product is 0: D is `epilogue(beta · C)`.
 //!
 //! # Which kernel runs
-//! [`explain`] says it, and why. On Hopper (`sm_90a`) tiles of 128 × 256 or 128 × 128 by TMA and `wgmma`; where D has too few tiles for
-//! the device, K is split, and the partial sums are added in a fixed order. The copy engine moves rows (or columns) that begin at multiples of 16
-//! bytes: of A and B each leading dimension and address must be such.
+//! [`explain`] says it, and why, and [`explain_views`] for matrices that are not aligned:
+//! - On Hopper (`sm_90a`) tiles of 128 × 256 or 128 × 128 by TMA and `wgmma`.
+//! - With at most 16 rows or columns of D, on every device, a kernel that reads the larger matrix once, as fast as memory gives it.
+//! - On other devices since `sm_80`, and where the address or the leading dimension of A or B is no multiple of 16 bytes, which the copy engine
+//!   cannot address, tiles of 128 × 128 by `cp.async` and `mma`.
+//!
+//! Where the first two have too few tiles for the device, K is split, and the partial sums are added in a fixed order.
 
 mod choice;
 mod matrix;
@@ -37,18 +41,18 @@ mod steps;
 use bytemuck::Pod;
 use cuda_std::launch::DevicePtr;
 use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
-use kernels_gpu::matmul::{Epilogue, Plain, Problem, Strides};
+use kernels_gpu::matmul::{Epilogue, Plain, Problem, Strides, finish};
 
-pub use choice::{Choice, Tile};
+pub use choice::{Choice, Kernel, Tile};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
 pub use steps::{
     double_into, integer_into, naive_into, registers_into, tf32_into, three_tf32_into, tiled_into,
     warps_into,
 };
 
-use self::choice::Machine;
-use self::operands::{Prepared, schedule};
-use super::block_count;
+use self::choice::{Allows, Machine};
+use self::operands::Prepared;
+use self::steps::grid_blocks;
 use super::scan::unwritten;
 use super::scratch::{Scratch, size_of_parts};
 use super::views::As;
@@ -154,7 +158,7 @@ where
 ///
 /// # Errors
 /// [`InvalidArgument`](GpuError::InvalidArgument) if shapes do not fit (the message has both), for a size of 2^31 or more, if D overlaps A, B or
-/// itself, and for operands that no kernel of this device takes; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
+/// itself; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
 /// another length than D's rows or columns or is missing; errors of the driver.
 pub fn matmul_into<T: Pod, D: Pod, E>(
     on: &impl AsStream,
@@ -181,22 +185,67 @@ where
 #[must_use]
 pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> usize {
     let machine = Machine::of(on.as_stream().inner().context().info());
-    // A product of a column-major D is that of the transposes.
-    let of = |m, n| {
-        size_of_parts(&[
-            Choice::new(&machine, [m, n, k], batches, true).partial_bytes(m, n, batches)
-        ])
+    let of = |m, n, copy_engine| {
+        let allows = Allows { copy_engine, ..Allows::ALL };
+        let choice = Choice::new(&machine, [m, n, k], batches, allows);
+        size_of_parts(&[choice.partial_bytes(m, n, batches)])
     };
-    of(m, n).max(of(n, m))
+    // A product of a column-major D is that of the transposes.
+    [(m, n, true), (n, m, true), (m, n, false), (n, m, false)]
+        .map(|(m, n, copy_engine)| of(m, n, copy_engine))
+        .into_iter()
+        .fold(0, usize::max)
 }
 
-/// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order, and why: `Display` prints it.
+/// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order and aligned operands, and why: `Display`
+/// prints it.
 #[must_use]
-pub fn explain(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> Choice {
-    Choice::new(&Machine::of(on.as_stream().inner().context().info()), [m, n, k], batches, true)
+pub fn explain(on: &impl AsStream, sizes: [usize; 3], batches: usize) -> Choice {
+    let machine = Machine::of(on.as_stream().inner().context().info());
+    Choice::new(&machine, sizes, batches, Allows::ALL)
+}
+
+/// As [`explain`], for these matrices: their orders and their alignment count. (Sizes are those of the kernel, which computes the transpose
+/// of a column-major D.)
+///
+/// # Errors
+/// As [`matmul_into`] for shapes and overlaps.
+pub fn explain_views<T: Pod, D: Pod>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: &MatrixMut<'_, D>,
+) -> GpuResult<Choice> {
+    let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
+    let machine = Machine::of(on.as_stream().inner().context().info());
+    Ok(prepared.choice(&machine, true))
 }
 
 impl Prepared {
+    fn choice(&self, machine: &Machine, can_split: bool) -> Choice {
+        let allows = Allows { splits: can_split, copy_engine: self.is_mapped() };
+        let Problem { m, n, k, batches, .. } = self.problem;
+        Choice::new(machine, [m, n, k].map(|size| size as usize), batches as usize, allows)
+    }
+
+    /// The arguments of the kernel that multiplies, to D at `d_address`, whose elements have `d_bytes`.
+    fn arguments(
+        &self,
+        stream: &Stream,
+        choice: &Choice,
+        d_address: u64,
+        d_bytes: usize,
+    ) -> GpuResult<Arguments> {
+        let (form, blocks) = (choice.kernel.form(), grid_blocks(choice.blocks)?);
+        let (maps, schedule) = match choice.kernel {
+            Kernel::Hopper(tile) => {
+                self.schedule(stream, (tile, choice.group), d_address, d_bytes)?
+            }
+            _ => Default::default(),
+        };
+        Ok(Arguments { form, blocks, maps, schedule, problem: self.problem })
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn run<T: Pod, D: Pod, E>(
         self,
@@ -212,26 +261,17 @@ impl Prepared {
         E: MatmulKernel<T, D>,
         Plain: MatmulKernel<T, f32>,
     {
-        let Self { problem, a: left, b: right, is_exchanged } = self;
-        let (a, b) = if is_exchanged { (b, a) } else { (a, b) };
-        let (m, n, batches) = (problem.m as usize, problem.n as usize, problem.batches as usize);
-        let choice = Choice::new(machine, [m, n, problem.k as usize], batches, E::CAN_SPLIT);
+        let choice = self.choice(machine, E::CAN_SPLIT);
+        let Problem { m, n, batches, .. } = self.problem;
+        let partial_bytes = choice.partial_bytes(m as usize, n as usize, batches as usize);
+        let this = if choice.is_exchanged() { self.exchanged() } else { self };
+        let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
         let c = As::<D>::optional(options.c.as_ref().map(|c| &c.memory));
         let c_from = DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address);
         let per_row = As::<D>::optional(options.per_row.as_ref());
         let per_column = As::<D>::optional(options.per_column.as_ref());
-        let address = d.raw().address;
         if choice.splits == 1 {
-            machine.check()?;
-            let (maps, schedule) =
-                schedule(stream, &choice, &problem, &left, &right, address, size_of::<D>())?;
-            let arguments = Arguments {
-                form: choice.tile.form(),
-                blocks: choice.blocks,
-                maps,
-                schedule,
-                problem,
-            };
+            let arguments = this.arguments(stream, &choice, d.raw().address, size_of::<D>())?;
             // SAFETY: the shapes were checked, the maps and the schedule are of them.
             return unsafe {
                 options.epilogue.launch(
@@ -247,24 +287,17 @@ impl Prepared {
                 )
             };
         }
-        let (_, [partials]) = scratch.parts(stream, [choice.partial_bytes(m, n, batches)])?;
+        let (_, [partials]) = scratch.parts(stream, [partial_bytes])?;
         let mut partials = partials.into_cast::<f32>()?;
-        let leading = n.next_multiple_of(PARTIAL_ALIGN) as u64;
-        let strides = Strides { row: leading, column: 1, batch: m as u64 * leading };
-        if choice.splits > 1 {
-            machine.check()?;
-            let problem =
-                Problem { d: strides, alpha: 1.0, beta: 0.0, splits: choice.splits, ..problem };
+        let (m, n) = (u64::from(this.problem.m), u64::from(this.problem.n));
+        let leading = n.next_multiple_of(PARTIAL_ALIGN as u64);
+        let strides = Strides { row: leading, column: 1, batch: m * leading };
+        let splits = choice.splits;
+        if splits > 1 {
+            let problem = Problem { d: strides, alpha: 1.0, beta: 0.0, splits, ..this.problem };
             let address = partials.as_device_ptr().address();
-            let (maps, schedule) =
-                schedule(stream, &choice, &problem, &left, &right, address, size_of::<f32>())?;
-            let arguments = Arguments {
-                form: choice.tile.form(),
-                blocks: choice.blocks,
-                maps,
-                schedule,
-                problem,
-            };
+            let parts = Self { problem, ..this };
+            let arguments = parts.arguments(stream, &choice, address, size_of::<f32>())?;
             let (none, nowhere) = (As::<f32>::none(), DevicePtr::from_raw(address));
             // SAFETY: as above; D is a matrix for each part of the sums.
             unsafe {
@@ -281,9 +314,9 @@ impl Prepared {
                 )?;
             }
         }
-        let problem = Problem { a: strides, splits: choice.splits, ..problem };
-        let blocks =
-            block_count(m.saturating_mul(batches)).min(machine.multiprocessors * FINISH_BLOCKS);
+        let problem = Problem { a: strides, splits, ..this.problem };
+        let most = machine.multiprocessors * FINISH_BLOCKS;
+        let blocks = finish::blocks(&problem).min(u64::from(most)) as u32;
         let arguments = Arguments { form: form::FINISH, blocks, problem, ..Arguments::default() };
         let (sums, none) = (As::<T>::new(&partials), As::<T>::none());
         // SAFETY: the partial sums were written by the launch before, or there are none; the rest as above.

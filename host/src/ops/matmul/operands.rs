@@ -8,7 +8,7 @@ use cuda_std::launch::RawSlice;
 use kernels_gpu::matmul::hopper::{DEPTH, ROWS_OF_TILE, Schedule, stored_columns};
 use kernels_gpu::matmul::{Epilogue, Problem, Strides};
 
-use super::choice::Choice;
+use super::choice::Tile;
 use super::{Matrix, MatrixLayout, MatrixMut, OPERATION, Options};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::ops::same_len;
@@ -32,8 +32,6 @@ fn wrong(reason: String) -> GpuError {
 pub(super) struct Operand {
     pub address: u64,
     pub strides: Strides,
-    /// What errors call it.
-    name: &'static str,
     bytes: usize,
     type_code: TensorType,
 }
@@ -77,7 +75,7 @@ impl Prepared {
         for (name, raw, bytes) in [("A", &left, size_of::<T>()), ("B", &right, size_of::<T>())] {
             check_apart(name, (raw, bytes), (&d_raw, size_of::<D>()))?;
         }
-        let (a, b) = (Operand::new::<T>("A", &x, &left), Operand::new::<T>("B", &y, &right));
+        let (a, b) = (Operand::new::<T>(&x, &left), Operand::new::<T>(&y, &right));
         let is_exchanged = z.order == super::Order::ColumnMajor;
         let strides = |layout: &MatrixLayout| {
             let strides = layout.strides();
@@ -175,7 +173,7 @@ fn check_apart(name: &str, of: (&RawSlice, usize), d: (&RawSlice, usize)) -> Gpu
 }
 
 impl Operand {
-    fn new<T: Pod>(name: &'static str, layout: &MatrixLayout, raw: &RawSlice) -> Self {
+    fn new<T: Pod>(layout: &MatrixLayout, raw: &RawSlice) -> Self {
         let strides = layout.strides();
         let batch = if layout.batches == 1 { 0 } else { strides.batch };
         // Only moved: the copy engine need not know more than the size.
@@ -183,7 +181,6 @@ impl Operand {
         Self {
             address: raw.address,
             strides: Strides { batch, ..strides },
-            name,
             bytes: size_of::<T>(),
             type_code,
         }
@@ -193,16 +190,21 @@ impl Operand {
         Self { strides: self.strides.transposed(), ..self }
     }
 
-    /// The map of `outer × inner` elements, which are `along` a stride and contiguous, in boxes.
-    fn map(
+    /// How the copy engine reads it: `len` rows of A (or columns of B) along K, with a distance from one to the next, and along K; a
+    /// tile has `tile` of them.
+    fn boxes(
         &self,
-        stream: &Stream,
-        sizes: [usize; 3],
-        along: u64,
-        boxes: [usize; 2],
-    ) -> GpuResult<MapWords> {
-        let [batches, outer, inner] = sizes;
+        [batches, len, k]: [usize; 3],
+        [along_len, along_k]: [u64; 2],
+        tile: usize,
+    ) -> Boxes {
         let batches = if self.strides.batch == 0 { 1 } else { batches };
+        // A vector is contiguous both ways: rows of one element are better read as a column.
+        let is_across = along_k != 1 || (k == 1 && along_len == 1);
+        let (outer, inner, along, of_box) = match is_across {
+            false => (len, k, along_len, [tile, DEPTH]),
+            true => (k, len, along_k, [DEPTH, DEPTH]),
+        };
         let bytes = self.bytes as u64;
         let row_bytes = if outer == 1 {
             (inner as u64 * bytes).next_multiple_of(UNIT_BYTES)
@@ -210,68 +212,96 @@ impl Operand {
             along * bytes
         };
         let batch_bytes = if batches == 1 { UNIT_BYTES } else { self.strides.batch * bytes };
-        for (what, value) in [
-            ("address", self.address),
-            ("leading dimension", row_bytes),
-            ("stride of the batch", batch_bytes),
-        ] {
-            if !value.is_multiple_of(UNIT_BYTES) || value >= STRIDE_LIMIT_BYTES && what != "address"
-            {
-                return Err(wrong(format!(
-                    "{}'s {what} is {value} bytes{}; on this device it has to be a multiple of 16 below 2^40",
-                    self.name,
-                    if what == "address" { " from 0 on" } else { "" },
-                )));
-            }
+        Boxes {
+            is_across,
+            extents: [inner, outer, batches].map(|size| size as u64),
+            strides_bytes: [row_bytes, batch_bytes],
+            of_box: [of_box[1] as u32, of_box[0] as u32, 1],
         }
-        encode(
-            stream,
-            self.type_code,
-            self.address,
-            [inner, outer, batches].map(|size| size as u64),
-            [row_bytes, batch_bytes],
-            [boxes[1] as u32, boxes[0] as u32, 1],
-        )
+    }
+
+    /// Whether the copy engine addresses it.
+    fn is_mapped(&self, boxes: &Boxes) -> bool {
+        let fits = |stride: &u64| stride.is_multiple_of(UNIT_BYTES) && *stride < STRIDE_LIMIT_BYTES;
+        self.address.is_multiple_of(UNIT_BYTES) && boxes.strides_bytes.iter().all(fits)
+    }
+
+    fn map(&self, stream: &Stream, boxes: &Boxes) -> GpuResult<MapWords> {
+        let Boxes { extents, strides_bytes, of_box, .. } = *boxes;
+        encode(stream, self.type_code, self.address, extents, strides_bytes, of_box)
     }
 }
 
-/// The maps of A, B and D at `d_address`, whose elements have `d_bytes`, and the tiles.
-pub(super) fn schedule(
-    stream: &Stream,
-    choice: &Choice,
-    problem: &Problem,
-    a: &Operand,
-    b: &Operand,
-    d_address: u64,
-    d_bytes: usize,
-) -> GpuResult<([MapWords; 3], Schedule)> {
-    let [m, n, k, batches] =
-        [problem.m, problem.n, problem.k, problem.batches].map(|size| size as usize);
-    let columns = choice.tile.columns();
-    // A vector is contiguous both ways: rows of one element are better read as a column.
-    let a_across = a.strides.column != 1 || (k == 1 && a.strides.row == 1);
-    let b_across = b.strides.row != 1 || (k == 1 && b.strides.column == 1);
-    let across = [DEPTH, DEPTH];
-    let map_a = match a_across {
-        false => a.map(stream, [batches, m, k], a.strides.row, [ROWS_OF_TILE, DEPTH])?,
-        true => a.map(stream, [batches, k, m], a.strides.column, across)?,
-    };
-    let map_b = match b_across {
-        false => b.map(stream, [batches, n, k], b.strides.column, [columns, DEPTH])?,
-        true => b.map(stream, [batches, k, n], b.strides.row, across)?,
-    };
-    let map_d = map_of_d(stream, problem, d_address, d_bytes)?;
-    let schedule = Schedule {
-        tile_rows: m.div_ceil(ROWS_OF_TILE) as u32,
-        tile_columns: n.div_ceil(columns) as u32,
-        group: choice.group,
-        a_across: u32::from(a_across),
-        b_across: u32::from(b_across),
-        d_mapped: u32::from(map_d.is_some()),
-        a_batches: u32::from(a.strides.batch != 0),
-        b_batches: u32::from(b.strides.batch != 0),
-    };
-    Ok(([map_a, map_b, map_d.unwrap_or_default()], schedule))
+/// An operand as the copy engine reads it, innermost first.
+#[derive(Clone, Copy, Debug)]
+struct Boxes {
+    /// Whether K is not the innermost.
+    is_across: bool,
+    extents: [u64; 3],
+    strides_bytes: [u64; 2],
+    of_box: [u32; 3],
+}
+
+impl Prepared {
+    /// How the copy engine reads A and B in tiles with so many columns.
+    fn boxes(&self, columns: usize) -> [Boxes; 2] {
+        let Problem { m, n, k, batches, .. } = self.problem;
+        let [m, n, k, batches] = [m, n, k, batches].map(|size| size as usize);
+        let (a, b) = (self.a.strides, self.b.strides);
+        [
+            self.a.boxes([batches, m, k], [a.row, a.column], ROWS_OF_TILE),
+            self.b.boxes([batches, n, k], [b.column, b.row], columns),
+        ]
+    }
+
+    /// Whether the copy engine addresses A and B.
+    pub fn is_mapped(&self) -> bool {
+        let [a, b] = self.boxes(ROWS_OF_TILE);
+        self.a.is_mapped(&a) && self.b.is_mapped(&b)
+    }
+
+    /// The same product as one of the transposes: `Dᵀ = Bᵀ·Aᵀ`.
+    pub fn exchanged(self) -> Self {
+        let problem = self.problem;
+        let problem = Problem {
+            m: problem.n,
+            n: problem.m,
+            a: problem.b.transposed(),
+            b: problem.a.transposed(),
+            c: problem.c.transposed(),
+            d: problem.d.transposed(),
+            is_transposed: u32::from(problem.is_transposed == 0),
+            ..problem
+        };
+        let (a, b) = (self.b.transposed(), self.a.transposed());
+        Self { problem, a, b, is_exchanged: !self.is_exchanged }
+    }
+
+    /// The maps of A, B and D at `d_address`, whose elements have `d_bytes`, and the tiles. The copy engine addresses A and B.
+    pub fn schedule(
+        &self,
+        stream: &Stream,
+        (tile, group): (Tile, u32),
+        d_address: u64,
+        d_bytes: usize,
+    ) -> GpuResult<([MapWords; 3], Schedule)> {
+        let (a, b, problem) = (&self.a, &self.b, &self.problem);
+        let columns = tile.columns();
+        let [boxes_a, boxes_b] = self.boxes(columns);
+        let (map_a, map_b) = (a.map(stream, &boxes_a)?, b.map(stream, &boxes_b)?);
+        let map_d = map_of_d(stream, problem, d_address, d_bytes)?;
+        let schedule = Schedule {
+            tile_rows: problem.m.div_ceil(ROWS_OF_TILE as u32),
+            tile_columns: problem.n.div_ceil(columns as u32),
+            group,
+            a_across: u32::from(boxes_a.is_across),
+            b_across: u32::from(boxes_b.is_across),
+            d_mapped: u32::from(map_d.is_some()),
+            a_batches: u32::from(a.strides.batch != 0),
+            b_batches: u32::from(b.strides.batch != 0),
+        };
+        Ok(([map_a, map_b, map_d.unwrap_or_default()], schedule))
+    }
 }
 
 /// The map of D, where the copy engine can store to it. It stores whole units of 16 bytes, also of the last one of a row: an

@@ -17,15 +17,16 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, Grid1, Instance, KernelValue};
+use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::naive::{NAIVE_BLOCK, naive};
 use kernels_gpu::matmul::registers::{register_blocks, registers};
 use kernels_gpu::matmul::tiled::{tiled, tiled_blocks};
-use kernels_gpu::matmul::warps::operand::Operand;
 use kernels_gpu::matmul::warps::{
-    Integer, blocks, warps, warps_double, warps_integer, warps_tf32, warps_three_tf32,
+    Integer, blocks, warps_double, warps_integer, warps_tf32, warps_three_tf32,
 };
 use kernels_gpu::matmul::{Epilogue, Problem, Value};
 
+use super::choice::BLOCKS_LIMIT;
 use super::operands::Prepared;
 use super::{Matrix, MatrixMut, OPERATION, Options};
 use crate::error::{GpuError, GpuResult};
@@ -73,12 +74,16 @@ fn step<T: Pod, D: Pod, E: Epilogue>(
     })
 }
 
+/// Blocks of a grid, if there are not too many.
+pub(super) fn grid_blocks(blocks: usize) -> GpuResult<u32> {
+    let reason = || format!("{blocks} tiles, and a grid has 2^31 - 1 blocks at most");
+    let wrong = || GpuError::InvalidArgument { operation: OPERATION, reason: reason() };
+    if blocks < BLOCKS_LIMIT { Ok(blocks as u32) } else { Err(wrong()) }
+}
+
 /// A grid of a block for each tile.
 fn grid(blocks: usize) -> GpuResult<Grid1> {
-    let reason = || format!("{blocks} tiles, and a grid has 2^31 - 1 blocks at most");
-    let blocks = u32::try_from(blocks).ok().filter(|blocks| *blocks < 1 << 31);
-    let wrong = || GpuError::InvalidArgument { operation: OPERATION, reason: reason() };
-    blocks.map(Grid1::new).ok_or_else(wrong)
+    grid_blocks(blocks).map(Grid1::new)
 }
 
 /// Writes an operation for a kernel with an epilogue.
@@ -125,15 +130,46 @@ steps! {
     /// Tiles in registers, on ordinary cores: of f32 each step is a fused multiply-add of f32. Asynchronous.
     registers_into: registers [T: Value] T, |problem| grid(register_blocks(problem))?;
 
-    /// `mma` and `cp.async`: 16-bit floats on tensor cores. Asynchronous.
-    warps_into: warps [T: Operand<Element = T, Sum = f32>] T, |problem| grid(blocks(problem))?;
-
     /// f32 rounded to TF32 (a significand of 11 bits, to nearest, ties away from zero), on tensor cores. Asynchronous.
     tf32_into: warps_tf32 [] f32, |problem| grid(blocks(problem))?;
 
     /// f32 as three products of TF32, on tensor cores: an accuracy class of its own, in which each product is off by at most 2^-20 of itself, and
     /// sums are those of f32. Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN. Asynchronous.
     three_tf32_into: warps_three_tf32 [] f32, |problem| grid(blocks(problem))?;
+}
+
+/// `mma` and `cp.async`: 16-bit floats on tensor cores, which is what [`matmul_into`](super::matmul_into) takes where there is no
+/// faster kernel. Asynchronous.
+///
+/// # Errors
+/// Those of [`matmul_into`](super::matmul_into) for shapes, overlaps and vectors; errors of the launch.
+pub fn warps_into<T: Pod, D: Pod, E: MatmulKernel<T, D>>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: MatrixMut<'_, D>,
+    options: Options<'_, D, E>,
+) -> GpuResult<()> {
+    step(on, [a, b], d, options, |launch| {
+        let Launch { stream, problem, a, b, c, c_from, per_row, per_column, mut d, epilogue } =
+            launch;
+        let blocks = grid_blocks(blocks(&problem))?;
+        let arguments = Arguments { form: form::WARPS, blocks, problem, ..Arguments::default() };
+        // SAFETY: the shapes fit, and D is apart from A and B, by `Prepared`.
+        unsafe {
+            epilogue.launch(
+                stream,
+                &arguments,
+                &a.memory,
+                &b.memory,
+                &c,
+                c_from,
+                &per_row,
+                &per_column,
+                &mut d.memory,
+            )
+        }
+    })
 }
 
 /// `D = alpha · A·B + beta · C` of f64, on tensor cores. Without C, C is what D holds before; with a beta of 0 it is not read. Asynchronous.

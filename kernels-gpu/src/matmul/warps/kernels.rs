@@ -8,7 +8,6 @@ use crate::matmul::{Epilogue, Plain, Problem, Value};
 use crate::prelude::*;
 use bytemuck::Pod;
 use cuda_std::intrinsics::float2int_rn;
-use cuda_std::{bf16, f16};
 
 /// The body of the kernels with sums of f32. Launch [`blocks`](super::blocks) of [`THREADS`], with
 /// [`shared_bytes`] of dynamic shared memory.
@@ -41,7 +40,7 @@ pub unsafe fn with_epilogue<O: Operand<Sum = f32>, D: Value, E: Epilogue>(
 
 /// Writes kernels of [`with_epilogue`].
 macro_rules! kernels {
-    ($($(#[$doc:meta])* $name:ident[$($instance:tt),*] [$($t:ident)?] $operand:ty, $element:ty, $min_blocks:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident[$($instance:tt),*] $operand:ty, $element:ty, $min_blocks:literal;)*) => {$(
         $(#[$doc])*
         /// Launch [`blocks`](super::blocks).
         ///
@@ -51,7 +50,7 @@ macro_rules! kernels {
             $($instance),*,
             block = THREADS, min_blocks = $min_blocks, dynamic_shared = shared_bytes::<$operand>()
         )]
-        pub unsafe fn $name<$($t: Operand<Element = $t, Sum = f32>,)? Out: Value, E: Epilogue>(
+        pub unsafe fn $name<Out: Value, E: Epilogue>(
             problem: Problem,
             a: &[$element],
             b: &[$element],
@@ -77,20 +76,17 @@ macro_rules! kernels {
 }
 
 kernels! {
-    /// Multiplies 16-bit floats.
-    warps[(bf16, bf16, Plain), (f16, f16, Plain), (bf16, f32, Plain), (f16, f32, Plain)] [T] T, T, 2;
-
     /// Multiplies f32 rounded to TF32.
-    warps_tf32[(f32, Plain)] [] Tf32, f32, 2;
+    warps_tf32[(f32, Plain)] Tf32, f32, 2;
 
     /// Multiplies f32 as three products of TF32: see [`ThreeTf32`].
-    warps_three_tf32[(f32, Plain)] [] ThreeTf32, f32, 1;
+    warps_three_tf32[(f32, Plain)] ThreeTf32, f32, 1;
 }
 
 /// `D = alpha · A·B + beta · C` in f64. Launch [`blocks`](super::blocks). The factors are these, not those of the problem.
 ///
 /// # Safety
-/// As [`warps()`].
+/// As [`warps_tf32`].
 #[kernel(block = THREADS, min_blocks = 1, dynamic_shared = shared_bytes::<f64>())]
 pub unsafe fn warps_double(
     problem: Problem,
@@ -152,7 +148,7 @@ impl Integer for i8 {
 /// Multiplies bytes, with sums of i32 that wrap. Launch [`blocks`](super::blocks).
 ///
 /// # Safety
-/// As [`warps()`].
+/// As [`warps_tf32`].
 #[kernel(
     (i8, i32), (u8, i32), (i8, i8),
     block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<T>()

@@ -37,6 +37,9 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     let mut cases: Vec<_> = shapes.into_iter().map(|sizes| multiplied("nn", sizes)).collect();
     let square = scale.pick([40; 3], [4096; 3], [4096; 3]);
     cases.extend(["nt", "tn", "tt"].map(|form| multiplied(form, square)));
+    let few_rows =
+        scale.pick(vec![[8, 64, 72]], vec![[1, 8192, 8192], [16, 8192, 8192]], few_rows());
+    cases.extend(few_rows.into_iter().map(|sizes| multiplied("nt", sizes)));
     cases.push(batched(scale.pick(
         [3, 40, 48, 32],
         [64, 1024, 1024, 1024],
@@ -55,6 +58,11 @@ fn all_shapes() -> Vec<Sizes> {
     let layers = LAYERS.iter().flat_map(|&[n, k]| rows.map(|m| [m, n, k]));
     let odd = [[128, 128, 1 << 20], [4095, 4097, 4099]];
     squares.into_iter().chain(layers).chain(odd).collect()
+}
+
+/// Layers of few tokens, whose weights are rows along K as they are stored.
+fn few_rows() -> Vec<Sizes> {
+    LAYERS.iter().flat_map(|&[n, k]| [1, 8, 16].map(|m| [m, n, k])).collect()
 }
 
 /// The steps from a loop to tensor cores, and the other types of elements.
@@ -184,7 +192,7 @@ fn multiplied(form: &'static str, sizes: Sizes) -> Case {
     let is_square = sizes == [4096; 3] || sizes == [8192; 3];
     on_normals::<bf16, bf16>(form, Rounding::TENSOR.to_bf16(), sizes, None, chosen)
         .goal_if(is_square, "cuBLASLt", 1.0)
-        .goal_if(!is_square && sizes[0] >= 64, "cuBLASLt", 0.9)
+        .goal_if(!is_square, "cuBLASLt", 0.9)
 }
 
 fn batched([batches, m, n, k]: [usize; 4]) -> Case {
@@ -197,17 +205,11 @@ fn batched([batches, m, n, k]: [usize; 4]) -> Case {
     )
 }
 
-/// What `ops::matmul` chooses; where rows are not aligned for it, the kernel that takes any.
+/// What `ops::matmul` chooses.
 fn chosen(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<bf16, bf16>) -> GpuResult<()> {
     let Rigged { a, b, d, scratch } = state;
     let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
-    let d = MatrixMut::new(d, layouts[2])?;
-    let is_aligned = layouts[..2].iter().all(|layout| layout.leading.is_multiple_of(8));
-    if is_aligned {
-        matmul_into(gpu, a, b, d, Options::new(), scratch)
-    } else {
-        matmul::warps_into(gpu, a, b, d, Options::new())
-    }
+    matmul_into(gpu, a, b, MatrixMut::new(d, layouts[2])?, Options::new(), scratch)
 }
 
 /// An operation without options, which needs no scratch.
