@@ -383,6 +383,8 @@ impl<T: Value, const BY_K: bool> Source<T, BY_K> {
 /// As [`multiply`]; `BY_K` is how B lies.
 #[gpu_only]
 #[inline(always)]
+// Steps that `unrolled!` writes out past the last slot are never taken.
+#[allow(unconditional_panic)]
 unsafe fn sums<T: Multiplied, const BY_K: bool>(
     problem: &Problem,
     work: Work,
