@@ -8,8 +8,10 @@ use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
-/// Counters, which are 0 between operations, and after them the states of small scans, which no other operation uses.
-const KEPT_BYTES: usize = ALIGN_BYTES + KEPT_WORDS * size_of::<u64>();
+/// The states of small scans, which no other operation uses, in bytes.
+const STATES_BYTES: usize = KEPT_WORDS * size_of::<u64>();
+/// Counters, which are 0 between operations, and after them the states.
+const KEPT_BYTES: usize = ALIGN_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
 
 /// Scratch memory for the `_into` forms of operations: any of them, one after the other.
 ///
@@ -113,7 +115,8 @@ impl Scratch {
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
         let (kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            return Ok((TileStates { words: kept.narrowed(ALIGN_BYTES..).into_cast()? }, part));
+            let words = kept.narrowed(ALIGN_BYTES..ALIGN_BYTES + STATES_BYTES).into_cast()?;
+            return Ok((TileStates { words }, part));
         }
         let mut words = cleared.into_cast()?;
         words.clear()?;
@@ -148,4 +151,20 @@ pub struct TileStates<'a> {
 /// The size of the scratch for these parts: an operation's `scratch_bytes`.
 pub(super) fn size_of_parts(bytes: &[usize]) -> usize {
     bytes.iter().map(|bytes| bytes.next_multiple_of(ALIGN_BYTES)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::launch::DeviceRead;
+
+    use super::*;
+
+    #[test]
+    fn parts_begin_at_boundaries() {
+        let gpu = crate::Gpu::new().unwrap();
+        let mut scratch = Scratch::new(&gpu).unwrap();
+        let (_, parts) = scratch.parts(&gpu, [1, 300, 8]).unwrap();
+        let offsets = parts.map(|part| part.raw().address % ALIGN_BYTES as u64);
+        assert_eq!(offsets, [0; 3]);
+    }
 }

@@ -66,7 +66,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 ///
 /// # Calls that are refused
 ///
-/// A call with an argument that does not fit, such as a length, a root that is no rank or overlapping buffers, returns an error, and
+/// A call with an argument that does not fit, such as a length, a root that is not a rank or overlapping buffers, returns an error, and
 /// nothing is enqueued. If all ranks refuse it alike, the communicator works on. If some refuse it and others make it, which would
 /// wait for them, the communicator has ended on all ranks: within moments calls and waits of the others return
 /// [`CallRefused`](crate::DistError::CallRefused), which names the rank and its reason, and so do later calls of the rank that has

@@ -28,7 +28,7 @@
 //! [`explain`] says it, and why, and [`explain_views`] for matrices that are not aligned:
 //! - On Hopper (`sm_90a`) tiles of 128 × 256 or 128 × 128 by TMA and `wgmma`.
 //! - With at most 16 rows or columns of D, on every device, a kernel that reads the larger matrix once, as fast as memory gives it.
-//! - On other devices since `sm_80`, and where the address or the leading dimension of A or B is no multiple of 16 bytes, which the copy engine
+//! - On other devices since `sm_80`, and where the address or the leading dimension of A or B is not a multiple of 16 bytes, which the copy engine
 //!   cannot address, tiles of 128 × 128 by `cp.async` and `mma`.
 //!
 //! Where the first two have too few tiles for the device, K is split, and the partial sums are added in a fixed order.
