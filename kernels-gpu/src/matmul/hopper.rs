@@ -573,8 +573,9 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
             lower_registers::<24>();
             if thread == 0 {
                 let mut producer = pipeline.producer();
-                let produce = |work| produce::<T, N>(&mut producer, maps, schedule, work);
-                for_each_work(schedule, problem, produce);
+                for work in Works::new(schedule, problem) {
+                    produce::<T, N>(&mut producer, maps, schedule, work);
+                }
             }
         } else {
             raise_registers::<240>();
@@ -582,7 +583,7 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
             let mut consumer = pipeline.consumer();
             let beside = Beside::new(problem, c, per_row, per_column, epilogue);
             let mut boxes_before = 0;
-            for_each_work(schedule, problem, |work| {
+            for work in Works::new(schedule, problem) {
                 let mut sums = Accumulator::<f32, N>::zeroed();
                 add_steps::<T, N>(&mut consumer, &mut sums, schedule, &work, own, thread);
                 let writer = Writer {
@@ -600,7 +601,7 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
                 };
                 writer.write(&sums);
                 boxes_before = (boxes_before + N / stored_columns::<D>()) % STAGED;
-            });
+            }
             if thread == 0 {
                 // The block's shared memory stays until the last store has read it.
                 wait_bulk_groups::<0>();
@@ -625,14 +626,32 @@ unsafe fn stages_of<const N: usize>(memory: *mut Memory<N>) -> TilePipeline<Stag
     }
 }
 
-/// Calls `f` with each piece of work of this block.
-#[inline(always)]
-fn for_each_work(schedule: &Schedule, problem: &Problem, mut f: impl FnMut(Work)) {
-    let passes = schedule.len(problem);
-    let mut index = thread::block_idx_x();
-    while index < passes {
-        f(schedule.work(problem, index));
-        index += thread::grid_dim_x();
+/// The pieces of work of this block, one after the other. (Not a function that calls a closure for each: LLVM would not inline
+/// one as long as the consumers', whose sums would then be in local memory.)
+struct Works<'a> {
+    schedule: &'a Schedule,
+    problem: &'a Problem,
+    index: u32,
+}
+
+impl<'a> Works<'a> {
+    #[inline(always)]
+    fn new(schedule: &'a Schedule, problem: &'a Problem) -> Self {
+        Self { schedule, problem, index: thread::block_idx_x() }
+    }
+}
+
+impl Iterator for Works<'_> {
+    type Item = Work;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Work> {
+        let index = self.index;
+        if index >= self.schedule.len(self.problem) {
+            return None;
+        }
+        self.index += thread::grid_dim_x();
+        Some(self.schedule.work(self.problem, index))
     }
 }
 
