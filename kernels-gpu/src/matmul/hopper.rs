@@ -580,9 +580,8 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
         } else {
             raise_registers::<240>();
             let own = group - 1;
-            let mut consumer = pipeline.consumer();
+            let (mut consumer, mut boxes_before) = (pipeline.consumer(), 0);
             let beside = Beside::new(problem, c, per_row, per_column, epilogue);
-            let mut boxes_before = 0;
             for work in Works::new(schedule, problem) {
                 let mut sums = Accumulator::<f32, N>::zeroed();
                 add_steps::<T, N>(&mut consumer, &mut sums, schedule, &work, own, thread);
