@@ -572,39 +572,87 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
         if group == 0 {
             lower_registers::<24>();
             if thread == 0 {
-                let mut producer = pipeline.producer();
-                for work in Works::new(schedule, problem) {
-                    produce::<T, N>(&mut producer, maps, schedule, work);
-                }
+                produce_all::<T, N>(pipeline.producer(), maps, schedule, problem);
             }
         } else {
             raise_registers::<240>();
             let own = group - 1;
-            let (mut consumer, mut boxes_before) = (pipeline.consumer(), 0);
-            let beside = Beside::new(problem, c, per_row, per_column, epilogue);
-            for work in Works::new(schedule, problem) {
-                let mut sums = Accumulator::<f32, N>::zeroed();
-                add_steps::<T, N>(&mut consumer, &mut sums, schedule, &work, own, thread);
-                let writer = Writer {
-                    beside,
-                    problem,
-                    schedule,
-                    maps,
-                    d,
-                    boxes: (&raw mut (*memory).stored[own]).cast(),
-                    boxes_before,
-                    thread,
-                    output: work.output as usize,
-                    row: work.row as usize * ROWS_OF_TILE + own * ROWS,
-                    column: work.column as usize * N,
-                };
-                writer.write(&sums);
-                boxes_before = (boxes_before + N / stored_columns::<D>()) % STAGED;
-            }
-            if thread == 0 {
-                // The block's shared memory stays until the last store has read it.
-                wait_bulk_groups::<0>();
-            }
+            let writer = Writer {
+                beside: Beside::new(problem, c, per_row, per_column, epilogue),
+                problem,
+                schedule,
+                maps,
+                d,
+                boxes: (&raw mut (*memory).stored[own]).cast(),
+                boxes_before: 0,
+                thread,
+                output: 0,
+                row: 0,
+                column: 0,
+            };
+            consume_all::<T, D, E, N>(pipeline.consumer(), writer, own);
+        }
+    }
+}
+
+/// Copies the tiles of all passes of this block.
+///
+/// # Safety
+/// As [`produce`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn produce_all<T: TensorElement, const N: usize>(
+    mut producer: TileProducer<Stage<N>, STAGES>,
+    maps: GridConstant<'_, [MapWords; 3]>,
+    schedule: &Schedule,
+    problem: &Problem,
+) {
+    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
+    let mut index = thread::block_idx_x();
+    while index < passes {
+        // SAFETY: the caller's promise.
+        unsafe { produce::<T, N>(&mut producer, maps, schedule, schedule.work(problem, index)) };
+        index += stride;
+    }
+}
+
+/// Multiplies the tiles of all passes of this block, and writes the sums of the consumer's half of each. (Written as a loop: as
+/// a closure, which is too long to be inlined, its sums are in local memory, and with an iterator ptxas has the multiplications
+/// wait for each other.)
+///
+/// # Safety
+/// As [`consume`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn consume_all<T, D, E, const N: usize>(
+    mut consumer: TileConsumer<Stage<N>, STAGES>,
+    mut writer: Writer<'_, D, E>,
+    own: usize,
+) where
+    T: TensorElement,
+    D: Output,
+    E: Epilogue,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    let (schedule, problem, thread) = (writer.schedule, writer.problem, writer.thread);
+    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
+    let mut index = thread::block_idx_x();
+    // SAFETY: the caller's promise.
+    unsafe {
+        while index < passes {
+            let work = schedule.work(problem, index);
+            let mut sums = Accumulator::<f32, N>::zeroed();
+            add_steps::<T, N>(&mut consumer, &mut sums, schedule, &work, own, thread);
+            writer.output = work.output as usize;
+            writer.row = work.row as usize * ROWS_OF_TILE + own * ROWS;
+            writer.column = work.column as usize * N;
+            writer.write(&sums);
+            writer.boxes_before = (writer.boxes_before + N / stored_columns::<D>()) % STAGED;
+            index += stride;
+        }
+        if thread == 0 {
+            // The block's shared memory stays until the last store has read it.
+            wait_bulk_groups::<0>();
         }
     }
 }
@@ -622,35 +670,6 @@ unsafe fn stages_of<const N: usize>(memory: *mut Memory<N>) -> TilePipeline<Stag
         let barriers =
             SharedArray::<u64, { 2 * STAGES }>::from_raw((&raw mut (*memory).barriers).cast());
         TilePipeline::new(stages, barriers, 2)
-    }
-}
-
-/// The pieces of work of this block, one after the other. (Not a function that calls a closure for each: LLVM would not inline
-/// one as long as the consumers', whose sums would then be in local memory.)
-struct Works<'a> {
-    schedule: &'a Schedule,
-    problem: &'a Problem,
-    index: u32,
-}
-
-impl<'a> Works<'a> {
-    #[inline(always)]
-    fn new(schedule: &'a Schedule, problem: &'a Problem) -> Self {
-        Self { schedule, problem, index: thread::block_idx_x() }
-    }
-}
-
-impl Iterator for Works<'_> {
-    type Item = Work;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Work> {
-        let index = self.index;
-        if index >= self.schedule.len(self.problem) {
-            return None;
-        }
-        self.index += thread::grid_dim_x();
-        Some(self.schedule.work(self.problem, index))
     }
 }
 
