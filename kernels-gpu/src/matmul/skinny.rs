@@ -175,8 +175,7 @@ struct Left<T> {
     /// From an element to the next along K.
     stride: usize,
     k: usize,
-    /// Whether there are more than 8 rows.
-    is_tall: bool,
+    /// Whether all lanes' rows are.
     is_aligned: bool,
 }
 
@@ -191,31 +190,29 @@ impl<T: Value> Left<T> {
             && rows[0].addr().is_multiple_of(16)
             && (m == 1 || strides.row.is_multiple_of(PER_LANE as u64));
         let (stride, k) = (strides.column as usize, problem.k as usize);
-        Self { rows, stride, k, is_tall: m > 8, is_aligned }
+        Self { rows, stride, k, is_aligned }
     }
 
-    /// The lane's elements of the chunk that begins at `first`, of which K ends at or after `whole`.
+    /// The lane's elements of a chunk, of which the lane's begin at `first` along K.
+    ///
+    /// # Safety
+    /// The matrix is valid for reads, aligned, and has the whole chunk.
+    #[inline(always)]
+    unsafe fn load_whole(&self, first: usize) -> [[u32; 4]; 2] {
+        // SAFETY: the caller's promise.
+        build(|row| unsafe { quads::load(self.rows[row].wrapping_add(first).cast()) }.to_array())
+    }
+
+    /// As [`load_whole`](Self::load_whole), of any matrix and chunk: zeros past the end of K.
     ///
     /// # Safety
     /// The matrix is valid for reads.
     #[inline(always)]
-    unsafe fn load(&self, first: usize, is_whole: bool, lane: usize) -> [[u32; 4]; 2] {
-        let first = first + lane % 4 * PER_LANE;
-        let is_fast = is_whole && self.is_aligned;
+    unsafe fn load(&self, first: usize) -> [[u32; 4]; 2] {
         build(|row| {
-            if row == 1 && !self.is_tall {
-                return [0; 4];
-            }
             let from = self.rows[row].wrapping_add(first * self.stride);
-            // SAFETY: a whole chunk is inside of K, and else `count` is.
-            let quad = unsafe {
-                if is_fast {
-                    quads::load(from.cast())
-                } else {
-                    load_elements(from, self.stride, count(first, self.k))
-                }
-            };
-            quad.to_array()
+            // SAFETY: so many elements exist.
+            unsafe { load_elements(from, self.stride, count(first, self.k)) }.to_array()
         })
     }
 }
@@ -250,58 +247,60 @@ impl<T: Value, const BY_K: bool> Right<T, BY_K> {
         Self { from, pitch, k: problem.k as usize, columns: n.saturating_sub(column), is_aligned }
     }
 
-    /// The lane's elements of the chunk that begins at `first`.
+    /// The lane's elements of a chunk, of which the lane's begin at `first` along K: eight along K of four columns, or four columns
+    /// of eight along K.
     ///
     /// # Safety
-    /// As [`Left::load`].
+    /// As [`Left::load_whole`].
     #[inline(always)]
-    unsafe fn load(&self, first: usize, is_whole: bool, lane: usize) -> [u32; 4 * TILES] {
-        let first = first + lane % 4 * PER_LANE;
-        let is_fast = is_whole && self.is_aligned;
-        // SAFETY: the caller's promise.
-        unsafe { if BY_K { self.along(first, is_fast) } else { self.across(first, is_fast) } }
+    unsafe fn load_whole(&self, first: usize) -> [u32; 4 * TILES] {
+        // SAFETY: the caller's promise; a column that is read exists.
+        unsafe {
+            if BY_K {
+                let quads: [Quad; TILES] =
+                    build(|tile| quads::load_once(self.column(tile).wrapping_add(first).cast()));
+                build(|word| quads[word / 4].to_array()[word % 4])
+            } else {
+                let quads: [Quad; PER_LANE] =
+                    build(|row| quads::load_part(self.row(first + row).cast(), 2 * TILES));
+                build(|word| quads[word / 2].to_array()[word % 2])
+            }
+        }
     }
 
-    /// Eight along K of four columns.
+    /// As [`load_whole`](Self::load_whole), of any matrix and chunk: zeros past the end of K and of the columns.
     ///
     /// # Safety
     /// As [`Left::load`].
     #[inline(always)]
-    unsafe fn along(&self, first: usize, is_fast: bool) -> [u32; 4 * TILES] {
-        let quads: [Quad; TILES] = build(|tile| {
-            let column = (8 * tile).min(self.columns - 1);
-            let from = self.from.wrapping_add(column * self.pitch + first);
-            // SAFETY: the column exists; a whole chunk is inside of K, and else `count` is.
-            unsafe {
-                if is_fast {
-                    quads::load_once(from.cast())
-                } else {
-                    load_elements(from, 1, count(first, self.k))
-                }
+    unsafe fn load(&self, first: usize) -> [u32; 4 * TILES] {
+        // SAFETY: so many elements exist.
+        unsafe {
+            if BY_K {
+                let quads: [Quad; TILES] = build(|tile| {
+                    load_elements(self.column(tile).wrapping_add(first), 1, count(first, self.k))
+                });
+                build(|word| quads[word / 4].to_array()[word % 4])
+            } else {
+                let quads: [Quad; PER_LANE] = build(|row| {
+                    let columns = if first + row < self.k { self.columns.min(TILES) } else { 0 };
+                    load_elements(self.row(first + row), 1, columns)
+                });
+                build(|word| quads[word / 2].to_array()[word % 2])
             }
-        });
-        build(|word| quads[word / 4].to_array()[word % 4])
+        }
     }
 
-    /// Four columns of eight along K.
-    ///
-    /// # Safety
-    /// As [`Left::load`].
+    /// The first element along K of the lane's column of a tile.
     #[inline(always)]
-    unsafe fn across(&self, first: usize, is_fast: bool) -> [u32; 4 * TILES] {
-        let quads: [Quad; PER_LANE] = build(|row| {
-            let from = self.from.wrapping_add((first + row) * self.pitch);
-            // SAFETY: a whole chunk is inside of K and of the columns, and else the number of elements is.
-            unsafe {
-                if is_fast {
-                    quads::load_part(from.cast(), 2 * TILES)
-                } else {
-                    let is_inside = first + row < self.k;
-                    load_elements(from, 1, if is_inside { self.columns.min(TILES) } else { 0 })
-                }
-            }
-        });
-        build(|word| quads[word / 2].to_array()[word % 2])
+    fn column(&self, tile: usize) -> *const T {
+        self.from.wrapping_add((8 * tile).min(self.columns - 1) * self.pitch)
+    }
+
+    /// The lane's first column at an index along K.
+    #[inline(always)]
+    fn row(&self, k: usize) -> *const T {
+        self.from.wrapping_add(k * self.pitch)
     }
 }
 
@@ -344,36 +343,62 @@ struct Source<T, const BY_K: bool> {
     work: Work,
     left: Left<T>,
     right: Right<T, BY_K>,
-    k: usize,
+    /// Chunks before this one are loaded 16 bytes at a time.
+    whole: u32,
     warp: usize,
     lane: usize,
 }
 
 impl<T: Value, const BY_K: bool> Source<T, BY_K> {
-    /// Whether the warp has no chunk from its `i`-th one on.
     #[inline(always)]
-    fn is_over(&self, i: u32) -> bool {
-        self.work.chunk(self.warp, i) >= self.work.chunks.1
+    fn new(
+        problem: &Problem,
+        work: Work,
+        [a, b]: [*const T; 2],
+        (warp, lane): (usize, usize),
+    ) -> Self {
+        let left = Left::new(problem, a, work.batch, lane);
+        let right = Right::<T, BY_K>::new(problem, b, work, lane);
+        let is_aligned = left.is_aligned && right.is_aligned;
+        let whole = if is_aligned { problem.k / DEPTH as u32 } else { 0 };
+        Self { work, left, right, whole: whole.min(work.chunks.1), warp, lane }
     }
 
-    /// The `i`-th chunk of the warp, or zeros after the last.
+    /// The lane's first element along K of the `i`-th chunk of the warp.
+    #[inline(always)]
+    fn first(&self, i: u32) -> usize {
+        self.work.chunk(self.warp, i) as usize * DEPTH + self.lane % 4 * PER_LANE
+    }
+
+    /// Whether the warp has no chunk before `end` from its `i`-th one on.
+    #[inline(always)]
+    fn is_over(&self, i: u32, end: u32) -> bool {
+        self.work.chunk(self.warp, i) >= end
+    }
+
+    /// The `i`-th chunk of the warp if it is whole, and else zeros.
+    ///
+    /// # Safety
+    /// Both matrices are valid for reads.
+    #[inline(always)]
+    unsafe fn load_whole(&self, i: u32) -> Chunk {
+        if self.is_over(i, self.whole) {
+            return Chunk::zeroed();
+        }
+        let first = self.first(i);
+        // SAFETY: the caller's promise; the chunk is whole.
+        unsafe { Chunk { a: self.left.load_whole(first), b: self.right.load_whole(first) } }
+    }
+
+    /// The `i`-th chunk of the warp, which there is.
     ///
     /// # Safety
     /// Both matrices are valid for reads.
     #[inline(always)]
     unsafe fn load(&self, i: u32) -> Chunk {
-        if self.is_over(i) {
-            return Chunk::zeroed();
-        }
-        let first = self.work.chunk(self.warp, i) as usize * DEPTH;
-        let is_whole = first + DEPTH <= self.k;
-        // SAFETY: the caller's promise; the chunk is one of K.
-        unsafe {
-            Chunk {
-                a: self.left.load(first, is_whole, self.lane),
-                b: self.right.load(first, is_whole, self.lane),
-            }
-        }
+        let first = self.first(i);
+        // SAFETY: the caller's promise.
+        unsafe { Chunk { a: self.left.load(first), b: self.right.load(first) } }
     }
 }
 
@@ -391,28 +416,35 @@ unsafe fn sums<T: Multiplied, const BY_K: bool>(
     [a, b]: [*const T; 2],
     (warp, lane): (usize, usize),
 ) -> Sums {
-    let left = Left::new(problem, a, work.batch, lane);
-    let right = Right::<T, BY_K>::new(problem, b, work, lane);
-    let source = Source { work, left, right, k: problem.k as usize, warp, lane };
+    let source = Source::<T, BY_K>::new(problem, work, [a, b], (warp, lane));
     // SAFETY: zero bits are numbers.
     let mut sums: Sums = unsafe { core::mem::zeroed() };
-    // The first round multiplies zeros, so that there is one place of each load: they are long.
+    // The first round multiplies zeros, so that there is one place of each load.
     // SAFETY: zero bits are numbers.
     let mut ring: [Chunk; RING] = unsafe { core::mem::zeroed() };
     let mut i = 0;
-    loop {
-        unrolled!(RING, |slot| {
-            // SAFETY: whether there is a chunk depends on the warp alone, so its lanes are together; the caller's promise.
-            unsafe {
+    // SAFETY: whether there is a chunk depends on the warp alone, so its lanes are together; the caller's promise.
+    unsafe {
+        loop {
+            unrolled!(RING, |slot| {
                 ring[slot].add_products::<T, BY_K>(&mut sums);
-                ring[slot] = source.load(i + slot as u32);
+                ring[slot] = source.load_whole(i + slot as u32);
+            });
+            if source.is_over(i, source.whole) {
+                break;
             }
-        });
-        if source.is_over(i) {
-            return sums;
+            i += RING as u32;
         }
-        i += RING as u32;
+        // What is left, from the round on in which the last whole chunk was loaded: the end of K, or all that is not aligned.
+        i = i.saturating_sub(RING as u32);
+        while !source.is_over(i, work.chunks.1) {
+            if source.is_over(i, source.whole) {
+                source.load(i).add_products::<T, BY_K>(&mut sums);
+            }
+            i += 1;
+        }
     }
+    sums
 }
 
 /// `D = epilogue(alpha · A·B + beta · C)`, where D has at most [`ROWS`] rows. Launch [`blocks`]. D and C may have any strides.
