@@ -120,7 +120,7 @@ impl Chunk {
             return [self.b[first], self.b[first + 1]];
         }
         // Columns 0 and 1 are in a row's first word; the lower halves of two words, or the upper ones, are one column.
-        let which = if tile % 2 == 0 { 0x5410 } else { 0x7632 };
+        let which = if tile.is_multiple_of(2) { 0x5410 } else { 0x7632 };
         let word = |row: usize| self.b[2 * row + tile / 2] as i32;
         let pair = |row| byte_perm(word(row), word(row + 1), which) as u32;
         [pair(4 * half), pair(4 * half + 2)]
