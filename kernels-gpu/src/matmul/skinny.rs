@@ -1,7 +1,7 @@
 //! Products with few rows, which memory bounds: B is read once, as fast as a copy.
 //!
 //! With at most [`ROWS`] rows, each element of B is multiplied so seldom that its way from memory is what takes time. So nothing goes
-//! through shared memory on the way: each lane loads what it multiplies, 16 bytes at a time, [`RING`] chunks ahead, and only the
+//! through shared memory on the way: each lane loads what it multiplies, 16 bytes at a time, three chunks ahead, and only the
 //! sums of a block's warps, which divide K among them, meet there. A block has [`COLUMNS`] columns of D. Where that makes too
 //! few blocks, K is divided among several, and [`finish`](super::finish) adds their sums.
 //!

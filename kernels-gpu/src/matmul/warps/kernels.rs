@@ -86,7 +86,7 @@ kernels! {
 /// `D = alpha · A·B + beta · C` in f64. Launch [`blocks`](super::blocks). The factors are these, not those of the problem.
 ///
 /// # Safety
-/// As [`warps_tf32`].
+/// As [`warps_tf32()`].
 #[kernel(block = THREADS, min_blocks = 1, dynamic_shared = shared_bytes::<f64>())]
 pub unsafe fn warps_double(
     problem: Problem,
@@ -148,7 +148,7 @@ impl Integer for i8 {
 /// Multiplies bytes, with sums of i32 that wrap. Launch [`blocks`](super::blocks).
 ///
 /// # Safety
-/// As [`warps_tf32`].
+/// As [`warps_tf32()`].
 #[kernel(
     (i8, i32), (u8, i32), (i8, i8),
     block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<T>()
