@@ -48,29 +48,22 @@ impl SlabParticles {
         slabs: &Shares,
         positions: Option<&[[f32; 3]]>,
     ) -> DistResult<Self> {
-        ranks.attempt(|| Self::scattered(ranks, world, slabs, positions))
-    }
-
-    fn scattered(
-        ranks: &Communicator,
-        world: World,
-        slabs: &Shares,
-        positions: Option<&[[f32; 3]]>,
-    ) -> DistResult<Self> {
-        check(ranks, world, slabs, 0)?;
-        let (on, is_root) = (ranks.gpu().stream(), ranks.rank() == 0);
-        let positions = positions.filter(|_| is_root).unwrap_or_default();
-        let parts = divide(world, slabs, positions);
-        let lens: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
-        let mut shares = DeviceBuffer::from_slice(on, &lens)?;
-        ranks.broadcast(on, &mut shares, 0)?;
-        ranks.synchronize(on)?;
-        let shares: Vec<usize> = shares.to_vec()?.into_iter().map(|len| len as usize).collect();
-        let all = DeviceBuffer::from_slice(on, &parts.concat())?;
-        let mut own = Arrays::zeroed(on, shares[ranks.rank() as usize])?;
-        let from = if is_root { Some(&all as _) } else { None };
-        ranks.scatter_uneven(on, from, &mut own.position, &shares, 0)?;
-        Self::of_arrays(ranks, world, slabs, &own)
+        ranks.attempt(|| {
+            check(ranks, world, slabs, 0)?;
+            let (on, is_root) = (ranks.gpu().stream(), ranks.rank() == 0);
+            let positions = positions.filter(|_| is_root).unwrap_or_default();
+            let parts = divide(world, slabs, positions);
+            let lens: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
+            let mut shares = DeviceBuffer::from_slice(on, &lens)?;
+            ranks.broadcast(on, &mut shares, 0)?;
+            ranks.synchronize(on)?;
+            let shares: Vec<usize> = shares.to_vec()?.into_iter().map(|len| len as usize).collect();
+            let all = DeviceBuffer::from_slice(on, &parts.concat())?;
+            let mut own = Arrays::zeroed(on, shares[ranks.rank() as usize])?;
+            let from = if is_root { Some(&all as _) } else { None };
+            ranks.scatter_uneven(on, from, &mut own.position, &shares, 0)?;
+            Self::of_arrays(ranks, world, slabs, &own)
+        })
     }
 
     fn of_arrays(

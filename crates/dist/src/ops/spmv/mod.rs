@@ -98,37 +98,32 @@ impl<T: MatrixValue> RowCsr<T> {
         entry_columns: &[u64],
         values: &[T],
     ) -> DistResult<Self> {
-        ranks.attempt(|| Self::of_rows(ranks, columns, offsets, entry_columns, values))
-    }
-
-    fn of_rows(
-        ranks: &Communicator,
-        columns: &Shares,
-        offsets: &[u32],
-        entry_columns: &[u64],
-        values: &[T],
-    ) -> DistResult<Self> {
-        columns.check(ranks, OPERATION)?;
-        check_matrix(columns.total() as u64, offsets, entry_columns, values.len())?;
-        let own = columns.range(ranks.rank());
-        let parts = Parts::new(offsets, entry_columns, values, own.clone());
-        let plan = Plan::new(ranks, columns, &parts.needed)?;
-        let (gpu, exchange) = (ranks.gpu(), ranks.gpu().create_stream()?);
-        let matrix = |on: &Stream, width: usize, rows: &Rows<T>| {
-            Csr::new(on, width, &rows.offsets, &rows.columns, &rows.values)
-        };
-        let rows = offsets.len() - 1;
-        Ok(Self {
-            ranks: ranks.clone(),
-            near: matrix(gpu.stream(), own.len(), &parts.near)?,
-            far: matrix(&exchange, parts.needed.len(), &parts.far)?,
-            taken: matrix(&exchange, own.len(), &choice(&plan.elements))?,
-            sent: DeviceBuffer::zeroed(&exchange, plan.elements.len())?,
-            received: DeviceBuffer::zeroed(&exchange, parts.needed.len())?,
-            products: [DeviceBuffer::zeroed(gpu, rows)?, DeviceBuffer::zeroed(&exchange, rows)?],
-            scratch: [Scratch::new(gpu)?, Scratch::new(&exchange)?],
-            plan,
-            exchange,
+        ranks.attempt(|| {
+            columns.check(ranks, OPERATION)?;
+            check_matrix(columns.total() as u64, offsets, entry_columns, values.len())?;
+            let own = columns.range(ranks.rank());
+            let parts = Parts::new(offsets, entry_columns, values, own.clone());
+            let plan = Plan::new(ranks, columns, &parts.needed)?;
+            let (gpu, exchange) = (ranks.gpu(), ranks.gpu().create_stream()?);
+            let matrix = |on: &Stream, width: usize, rows: &Rows<T>| {
+                Csr::new(on, width, &rows.offsets, &rows.columns, &rows.values)
+            };
+            let rows = offsets.len() - 1;
+            Ok(Self {
+                ranks: ranks.clone(),
+                near: matrix(gpu.stream(), own.len(), &parts.near)?,
+                far: matrix(&exchange, parts.needed.len(), &parts.far)?,
+                taken: matrix(&exchange, own.len(), &choice(&plan.elements))?,
+                sent: DeviceBuffer::zeroed(&exchange, plan.elements.len())?,
+                received: DeviceBuffer::zeroed(&exchange, parts.needed.len())?,
+                products: [
+                    DeviceBuffer::zeroed(gpu, rows)?,
+                    DeviceBuffer::zeroed(&exchange, rows)?,
+                ],
+                scratch: [Scratch::new(gpu)?, Scratch::new(&exchange)?],
+                plan,
+                exchange,
+            })
         })
     }
 

@@ -96,29 +96,22 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         slabs: &Shares,
         cells: DeviceBuffer<R::Cell>,
     ) -> DistResult<Self> {
-        ranks.attempt(|| Self::of_cells(ranks, rule, shape, slabs, cells))
-    }
-
-    fn of_cells(
-        ranks: &Communicator,
-        rule: R,
-        shape: [usize; D],
-        slabs: &Shares,
-        cells: DeviceBuffer<R::Cell>,
-    ) -> DistResult<Self> {
-        slabs.check_total(ranks, OPERATION, shape[0])?;
-        check_thick(slabs)?;
-        let (plane, planes) = (plane_of(&shape), slabs.range(ranks.rank()).len());
-        same_len(OPERATION, "this rank's slab", planes * plane, cells.len())?;
-        let mut own = shape;
-        own[0] = planes;
-        let is_periodic = rule.boundary() == Boundary::Periodic;
-        let neighbours = Neighbours::new(ranks.rank(), ranks.size(), is_periodic);
-        let most = most_steps(R::PASSES, slabs);
-        let strips = Strips::new(ranks, neighbours, planes, plane, most)?;
-        let (stream, ranks, slabs) = (ranks.gpu().stream().clone(), ranks.clone(), slabs.clone());
-        let other = cells.try_clone()?;
-        Ok(Self { ranks, stream, rule, slabs, shape: own, cells, other, strips, most })
+        ranks.attempt(|| {
+            slabs.check_total(ranks, OPERATION, shape[0])?;
+            check_thick(slabs)?;
+            let (plane, planes) = (plane_of(&shape), slabs.range(ranks.rank()).len());
+            same_len(OPERATION, "this rank's slab", planes * plane, cells.len())?;
+            let mut own = shape;
+            own[0] = planes;
+            let is_periodic = rule.boundary() == Boundary::Periodic;
+            let neighbours = Neighbours::new(ranks.rank(), ranks.size(), is_periodic);
+            let most = most_steps(R::PASSES, slabs);
+            let strips = Strips::new(ranks, neighbours, planes, plane, most)?;
+            let (stream, ranks, slabs) =
+                (ranks.gpu().stream().clone(), ranks.clone(), slabs.clone());
+            let other = cells.try_clone()?;
+            Ok(Self { ranks, stream, rule, slabs, shape: own, cells, other, strips, most })
+        })
     }
 
     /// A grid of which rank 0 has all cells, `shape`, which are divided among the ranks. What other ranks give as `cells` is not
