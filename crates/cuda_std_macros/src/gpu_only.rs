@@ -22,7 +22,7 @@ fn try_expand(attributes: TokenStream, item: TokenStream) -> Result<TokenStream>
 
         #[cfg(not(target_os = "cuda"))]
         #(#attrs)*
-        #[allow(unused_variables, clippy::missing_const_for_fn)]
+        #[allow(unused_variables, unused_mut, clippy::missing_const_for_fn)]
         #vis #sig {
             ::core::panic!(#message)
         }

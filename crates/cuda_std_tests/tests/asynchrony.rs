@@ -357,16 +357,22 @@ fn tiles_are_stored_and_added_inside_the_tensor() {
 }
 
 #[test]
-fn the_last_unit_of_a_row_is_stored_whole() {
-    let mut memory = upload(gpu(), &[0.5f32; 4 * 20]);
+fn the_last_unit_of_a_row_is_stored_whole_and_not_added_to() {
     let rows_of = |columns| TensorLayout::row_major([4, columns]).with_strides([20, 1]);
-    let view = TensorViewMut::new(memory.as_mut_slice(), rows_of(13)).unwrap();
-    // SAFETY: one block.
-    done(unsafe { tensors::store_and_add::launch(gpu(), Grid1::new(1), [0, 0], 0, &view) });
-    drop(view);
-    // Column 12 begins a unit of 16 bytes.
-    let expected = |i: usize| if i % 20 < 16 { (100 * (i / 20) + i % 20) as f32 } else { 0.5 };
-    assert_eq!(download(&memory), (0..80).map(expected).collect::<Vec<_>>());
+    for times in [0, 2] {
+        let mut memory = upload(gpu(), &[0.5f32; 4 * 20]);
+        let view = TensorViewMut::new(memory.as_mut_slice(), rows_of(13)).unwrap();
+        // SAFETY: one block.
+        done(unsafe { tensors::store_and_add::launch(gpu(), Grid1::new(1), [0, 0], times, &view) });
+        drop(view);
+        // Column 12 begins a unit of 16 bytes.
+        let expected = |i: usize| match i % 20 {
+            column @ 0..13 => (1 + times) as f32 * (100 * (i / 20) + column) as f32,
+            column @ 13..16 => (100 * (i / 20) + column) as f32,
+            _ => 0.5,
+        };
+        assert_eq!(download(&memory), (0..80).map(expected).collect::<Vec<_>>(), "{times}");
+    }
 
     let mut short = upload(gpu(), &[0.5f32; 3 * 20 + 13]);
     let refused = TensorViewMut::<[[f32; 16]; 8]>::new(short.as_mut_slice(), rows_of(13));

@@ -602,12 +602,11 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
 #[gpu_only]
 #[inline(always)]
 unsafe fn produce_all<T: TensorElement, const N: usize>(
-    producer: TileProducer<Stage<N>, STAGES>,
+    mut producer: TileProducer<Stage<N>, STAGES>,
     maps: GridConstant<'_, [MapWords; 3]>,
     schedule: &Schedule,
     problem: &Problem,
 ) {
-    let mut producer = producer;
     let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
     let mut index = thread::block_idx_x();
     while index < passes {
@@ -626,8 +625,8 @@ unsafe fn produce_all<T: TensorElement, const N: usize>(
 #[gpu_only]
 #[inline(always)]
 unsafe fn consume_all<T, D, E, const N: usize>(
-    consumer: TileConsumer<Stage<N>, STAGES>,
-    writer: Writer<'_, D, E>,
+    mut consumer: TileConsumer<Stage<N>, STAGES>,
+    mut writer: Writer<'_, D, E>,
     own: usize,
 ) where
     T: TensorElement,
@@ -635,7 +634,6 @@ unsafe fn consume_all<T, D, E, const N: usize>(
     E: Epilogue,
     Columns<N>: Instruction<T, T, f32>,
 {
-    let (mut consumer, mut writer) = (consumer, writer);
     let (schedule, problem, thread) = (writer.schedule, writer.problem, writer.thread);
     let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
     let mut index = thread::block_idx_x();

@@ -14,7 +14,8 @@
 //! | along its rows | 4 columns, of each of eight along K | pairs of rows by `prmt` |
 //!
 //! A is read through the caches by every block. It may lie in either order; rows along K that begin at multiples of 16 bytes are
-//! loaded 16 bytes at a time, as are those of B, and others element by element.
+//! loaded 16 bytes at a time, others element by element. Of B, what begins at other addresses and the end of K are loaded
+//! element by element, after all that is not.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
@@ -196,11 +197,20 @@ impl<T: Value> Left<T> {
     /// The lane's elements of a chunk, of which the lane's begin at `first` along K.
     ///
     /// # Safety
-    /// The matrix is valid for reads, aligned, and has the whole chunk.
+    /// The matrix is valid for reads, and has the whole chunk.
     #[inline(always)]
     unsafe fn load_whole(&self, first: usize) -> [[u32; 4]; 2] {
-        // SAFETY: the caller's promise.
-        build(|row| unsafe { quads::load(self.rows[row].wrapping_add(first).cast()) }.to_array())
+        let from = self.rows.map(|row| row.wrapping_add(first * self.stride));
+        // SAFETY: the caller's promise; an element is 16 bits.
+        unsafe {
+            if self.is_aligned {
+                return build(|row| quads::load(from[row].cast()).to_array());
+            }
+            let bits = |row: usize, i: usize| {
+                u32::from(from[row].wrapping_add(i * self.stride).cast::<u16>().read())
+            };
+            build(|row| build(|word| bits(row, 2 * word) | bits(row, 2 * word + 1) << 16))
+        }
     }
 
     /// As [`load_whole`](Self::load_whole), of any matrix and chunk: zeros past the end of K.
@@ -251,7 +261,7 @@ impl<T: Value, const BY_K: bool> Right<T, BY_K> {
     /// of eight along K.
     ///
     /// # Safety
-    /// As [`Left::load_whole`].
+    /// As [`Left::load_whole`]; the matrix is aligned.
     #[inline(always)]
     unsafe fn load_whole(&self, first: usize) -> [u32; 4 * TILES] {
         // SAFETY: the caller's promise; a column that is read exists.
@@ -343,7 +353,7 @@ struct Source<T, const BY_K: bool> {
     work: Work,
     left: Left<T>,
     right: Right<T, BY_K>,
-    /// Chunks before this one are loaded 16 bytes at a time.
+    /// Chunks before this one are whole, and B is loaded 16 bytes at a time there.
     whole: u32,
     warp: usize,
     lane: usize,
@@ -359,8 +369,7 @@ impl<T: Value, const BY_K: bool> Source<T, BY_K> {
     ) -> Self {
         let left = Left::new(problem, a, work.batch, lane);
         let right = Right::<T, BY_K>::new(problem, b, work, lane);
-        let is_aligned = left.is_aligned && right.is_aligned;
-        let whole = if is_aligned { problem.k / DEPTH as u32 } else { 0 };
+        let whole = if right.is_aligned { problem.k / DEPTH as u32 } else { 0 };
         Self { work, left, right, whole: whole.min(work.chunks.1), warp, lane }
     }
 
@@ -435,7 +444,7 @@ unsafe fn sums<T: Multiplied, const BY_K: bool>(
             }
             i += RING as u32;
         }
-        // What is left, from the round on in which the last whole chunk was loaded: the end of K, or all that is not aligned.
+        // What is left, from the round on in which the last whole chunk was loaded: the end of K, or all of a B that is not aligned.
         i = i.saturating_sub(RING as u32);
         while !source.is_over(i, work.chunks.1) {
             if source.is_over(i, source.whole) {
