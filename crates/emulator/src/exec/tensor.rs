@@ -129,11 +129,9 @@ fn advance(map: &TensorMap, im2col: &Im2col, at: &mut [i64; MAX_RANK], last: usi
 pub enum Direction {
     /// From the tensor to shared memory.
     Load,
-    /// From shared memory to the tensor. An H200 writes whole units of 16 bytes: where the rows of a tensor end inside of one,
-    /// the rest of the unit is written with what the box has there.
+    /// From shared memory to the tensor, by a store or a reduction. An H200 writes whole units of 16 bytes: where the rows of a
+    /// tensor end inside of one, the rest of the unit is stored, or joined, with what the box has there.
     Store,
-    /// From shared memory, with a reduction.
-    Reduce,
 }
 
 /// The bytes of a row of a box that are copied, counted from the row's first.
@@ -288,7 +286,6 @@ mod tests {
         // Rows of 58 bytes; the box has columns 24 to 31 of the last row, which are bytes 48 to 63.
         let map = matrix([29, 3], [8, 2]);
         assert_eq!(written(&map, at(24, 2), Direction::Load), 10);
-        assert_eq!(written(&map, at(24, 2), Direction::Reduce), 10);
         assert_eq!(written(&map, at(24, 2), Direction::Store), 16);
         // A box that ends before the unit does, and one that begins after the rows.
         assert_eq!(written(&map, at(22, 2), Direction::Store), 16);

@@ -145,8 +145,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let (rank, offset) = cx.cluster.split(from).unwrap_or((cx.cluster.rank, from));
         let reduction = chosen(op.slots[3], map.element).map_err(|own| copy_fault(lane, own))?;
-        let direction = if reduction.is_some() { Direction::Reduce } else { Direction::Store };
-        let parts = tensor::box_chunks(&map, &start, offset, direction);
+        let parts = tensor::box_chunks(&map, &start, offset, Direction::Store);
         check_parts(cx, lane, &parts, Access::Store)?;
         let base = cx.cluster.peers[rank as usize].base;
         let bulk = Bulk {
