@@ -5,10 +5,11 @@ use std::cell::Cell;
 use std::sync::{PoisonError, RwLock};
 
 use crate::error::{GpuResult, GraphError};
+use crate::thread_state::THREAD;
 
 /// What this thread's work becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
     /// Work on streams.
     Execute,
     /// Nodes of a graph.
@@ -18,8 +19,6 @@ enum Mode {
 }
 
 thread_local! {
-    /// Every driver call reads it.
-    static MODE: Cell<Mode> = const { Cell::new(Mode::Execute) };
     /// Whether this thread lets the driver capture, so that no thread may wait for the device.
     static HOLDS_WAITS: Cell<bool> = const { Cell::new(false) };
 }
@@ -27,19 +26,18 @@ thread_local! {
 /// Whether this thread's launches, copies and fills are recorded.
 #[inline]
 pub(crate) fn is_recording() -> bool {
-    MODE.get() == Mode::Record
+    mode() == Mode::Record
 }
 
-/// Whether this thread's work goes to streams, as it does outside of captures.
 #[inline]
-pub(crate) fn is_executing() -> bool {
-    MODE.get() == Mode::Execute
+fn mode() -> Mode {
+    THREAD.with(|thread| thread.mode.get())
 }
 
 /// Fails where a capture cannot take a driver call.
 #[inline]
 pub(crate) fn check(operation: &'static str) -> GpuResult<()> {
-    match MODE.get() {
+    match mode() {
         Mode::Execute => Ok(()),
         Mode::Record | Mode::Refuse => Err(GraphError::NotCapturable { operation }.into()),
     }
@@ -104,12 +102,12 @@ struct Before(Mode);
 
 impl Before {
     fn set(mode: Mode) -> Self {
-        Self(MODE.replace(mode))
+        Self(THREAD.with(|thread| thread.mode.replace(mode)))
     }
 }
 
 impl Drop for Before {
     fn drop(&mut self) {
-        MODE.set(self.0);
+        THREAD.with(|thread| thread.mode.set(self.0));
     }
 }

@@ -3,20 +3,16 @@
 //! What is dropped in a callback and would call the driver is kept until a thread that may call it does so.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lock::lock;
-
-thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
+use crate::thread_state::THREAD;
 
 /// Whether this thread is in a host callback.
 #[inline]
 pub(crate) fn in_host_callback() -> bool {
-    INSIDE.get()
+    THREAD.with(|thread| thread.in_host_callback.get())
 }
 
 /// Runs `function` as a host callback.
@@ -24,10 +20,10 @@ pub(crate) fn run_as_host_callback<R>(function: impl FnOnce() -> R) -> R {
     struct Leave(bool);
     impl Drop for Leave {
         fn drop(&mut self) {
-            INSIDE.set(self.0);
+            THREAD.with(|thread| thread.in_host_callback.set(self.0));
         }
     }
-    let _leave = Leave(INSIDE.replace(true));
+    let _leave = Leave(THREAD.with(|thread| thread.in_host_callback.replace(true)));
     function()
 }
 

@@ -74,6 +74,7 @@ pub mod shipped;
 mod stack;
 pub mod stream;
 pub mod tensor_map;
+mod thread_state;
 mod virtual_memory;
 
 // What `cuda_builder` writes names this crate, here too.

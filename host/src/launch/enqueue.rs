@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 
 use super::limits::{allow_shared, check_args, check_dims, check_function, have_sizes};
 use super::{groups, unordered};
-use crate::capture;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
 use crate::gpu::Gpu;
@@ -19,6 +18,7 @@ use crate::module::Function;
 use crate::recorder;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, HomeUse, Stream, StreamInner, check_same, home_of, is_forked};
+use crate::thread_state;
 
 impl Launch for Stream {
     type Error = GpuError;
@@ -51,11 +51,11 @@ fn warm_function(
 ) -> Option<Function> {
     let own = Arc::as_ptr(stream.inner());
     let is_at_home = |home: &Arc<_>| ptr::addr_eq(Arc::as_ptr(home), own);
-    if !capture::is_executing() || is_forked() || !args.homes().all(is_at_home) {
+    if !thread_state::is_plain() || !args.homes().all(is_at_home) {
         return None;
     }
     let function = stream.module().checked(kernel, config)?;
-    have_sizes(args, kernel).then_some(function)
+    (args.is_of(kernel) || have_sizes(args, kernel)).then_some(function)
 }
 
 /// Makes the driver's call of a launch that needs nothing else.

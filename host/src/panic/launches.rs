@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cuda_std::launch::LaunchConfig;
+use smallvec::SmallVec;
 
 use super::report::Report;
 use crate::lock::lock;
@@ -23,7 +24,8 @@ pub(crate) struct Launches {
 
 #[derive(Debug, Default)]
 struct List {
-    entries: Vec<Entry>,
+    /// Inline while they are few: a launch then touches no memory of their own.
+    entries: SmallVec<[Entry; 2]>,
     /// Where the last launch was noted: the next one often is of the same kernel and shape.
     latest: usize,
     /// Counts launches, so that a wait removes none that came after it began.
@@ -53,8 +55,12 @@ impl Launches {
     /// A launch, after the panics until now.
     #[inline]
     pub(crate) fn add(&self, kernel: &'static str, config: &LaunchConfig) {
-        let since = self.serial.load(Ordering::Acquire);
-        self.lock().add(Some((kernel, config.grid, config.block)), since);
+        let what = Some((kernel, config.grid, config.block));
+        let mut list = self.lock();
+        // The serial only grows, so that of a launch like the latest one changes nothing.
+        if !list.repeat(&what) {
+            list.add(what, self.serial.load(Ordering::Acquire));
+        }
     }
 
     /// All launches of `other`: this stream waits for them.
@@ -102,21 +108,22 @@ impl Launches {
 }
 
 impl List {
+    /// Notes a launch if it is like the latest one.
     #[inline]
-    fn add(&mut self, what: Option<Launched>, since: u64) {
-        self.clock += 1;
-        let clock = self.clock;
+    fn repeat(&mut self, what: &Option<Launched>) -> bool {
         match self.entries.get_mut(self.latest) {
-            Some(entry) if entry.is(&what) => {
-                (entry.since, entry.clock) = (entry.since.min(since), clock);
+            Some(entry) if entry.is(what) => {
+                self.clock += 1;
+                entry.clock = self.clock;
+                true
             }
-            _ => self.add_other(what, since),
+            _ => false,
         }
     }
 
-    /// A launch that is unlike the one before.
     #[cold]
-    fn add_other(&mut self, what: Option<Launched>, since: u64) {
+    fn add(&mut self, what: Option<Launched>, since: u64) {
+        self.clock += 1;
         let clock = self.clock;
         let known = self.entries.iter().position(|entry| entry.is(&what));
         self.latest = known.unwrap_or(self.entries.len());

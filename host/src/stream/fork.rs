@@ -8,7 +8,7 @@
 //! Nothing else sees the difference: whoever enqueues on a home, or waits for it, asks for its handle, and with that the
 //! home waits for all that was postponed ([`StreamInner::handle`]). So does the end of the scope.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
@@ -23,10 +23,9 @@ use super::StreamInner;
 use crate::error::GpuResult;
 use crate::host_callback::in_host_callback;
 use crate::lock::lock;
+use crate::thread_state::THREAD;
 
 thread_local! {
-    /// How many scopes this thread is in.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// The homes that have postponed waits of this thread.
     static HOMES: RefCell<Vec<Arc<StreamInner>>> = const { RefCell::new(Vec::new()) };
 }
@@ -34,7 +33,7 @@ thread_local! {
 /// Whether this thread enqueues branches.
 #[inline]
 pub(crate) fn is_forked() -> bool {
-    DEPTH.get() > 0
+    THREAD.with(|thread| thread.forks.get() > 0)
 }
 
 /// While it lives, this thread enqueues branches. Its end makes all homes wait for them.
@@ -45,14 +44,14 @@ pub(crate) struct ForkScope {
 
 impl ForkScope {
     pub(crate) fn enter() -> Self {
-        DEPTH.set(DEPTH.get() + 1);
+        THREAD.with(|thread| thread.forks.set(thread.forks.get() + 1));
         Self { not_send: PhantomData }
     }
 }
 
 impl Drop for ForkScope {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        THREAD.with(|thread| thread.forks.set(thread.forks.get() - 1));
         if !is_forked() {
             HOMES.take().iter().for_each(|home| home.join_postponed());
         }

@@ -2,8 +2,8 @@
 
 use super::{
     DeviceAtomics, DeviceConsumer, DeviceProducer, DevicePtr, DeviceRead, DeviceReadOne,
-    DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, KernelValue, RawRing,
-    RawSlice,
+    DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, Kernel, KernelValue,
+    RawRing, RawSlice,
 };
 use crate::atomic::AtomicElement;
 use core::any::{TypeId, type_name};
@@ -87,6 +87,8 @@ pub struct Args {
     /// The values that are larger than a unit.
     large: SmallVec<[Unit; INLINE_UNITS]>,
     memory: SmallVec<[MemoryArg; INLINE_BUFFERS]>,
+    /// The kernel whose launcher pushes the values.
+    kernel: Option<&'static Kernel>,
 }
 
 impl Args {
@@ -94,6 +96,21 @@ impl Args {
     #[inline]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No values yet. The launcher that `#[kernel]` has made for `kernel` pushes all of them, so that their sizes need no
+    /// check at each launch.
+    #[doc(hidden)]
+    #[inline]
+    pub fn of(kernel: &'static Kernel) -> Self {
+        Self { kernel: Some(kernel), ..Self::default() }
+    }
+
+    /// Whether the launcher of `kernel` has made them.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_of(&self, kernel: &'static Kernel) -> bool {
+        self.kernel.is_some_and(|own| core::ptr::eq(own, kernel))
     }
 
     /// The number of values.

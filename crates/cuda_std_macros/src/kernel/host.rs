@@ -158,7 +158,7 @@ pub fn launch(kernel: &Kernel, scope: &LauncherScope) -> TokenStream {
             #(#inputs),*
         ) -> ::core::result::Result<(), L::Error> #bounds {
             #[allow(unused_mut)]
-            let mut #args = ::cuda_std::launch::Args::new();
+            let mut #args = ::cuda_std::launch::Args::of(#description);
             #(#pushes)*
             // SAFETY: the arguments were pushed in the order and with the types of `KERNEL`.
             unsafe { ::cuda_std::launch::Launch::launch(#on, #description, #to_config, &#args) }

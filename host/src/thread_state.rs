@@ -1,0 +1,36 @@
+//! What this thread is doing that changes what its calls do. All of it lies together, because a launch reads it while the
+//! driver has evicted the processor's caches.
+
+use std::cell::Cell;
+
+use crate::capture::Mode;
+
+/// The state of a thread.
+pub(crate) struct ThreadState {
+    /// What its work becomes.
+    pub(crate) mode: Cell<Mode>,
+    /// Whether it runs a host callback.
+    pub(crate) in_host_callback: Cell<bool>,
+    /// How many scopes it is in that enqueue branches.
+    pub(crate) forks: Cell<u32>,
+}
+
+thread_local! {
+    pub(crate) static THREAD: ThreadState = const {
+        ThreadState {
+            mode: Cell::new(Mode::Execute),
+            in_host_callback: Cell::new(false),
+            forks: Cell::new(0),
+        }
+    };
+}
+
+/// Whether this thread's calls go to the driver as they are: no capture, no host callback, no branches.
+#[inline]
+pub(crate) fn is_plain() -> bool {
+    THREAD.with(|thread| {
+        thread.mode.get() == Mode::Execute
+            && !thread.in_host_callback.get()
+            && thread.forks.get() == 0
+    })
+}
