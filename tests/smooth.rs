@@ -1,5 +1,6 @@
 //! The four forms of `smooth` against a plain loop, bit for bit: the products are exact, and the sums have one order.
 
+use ferrowarp::graph::GraphBuilder;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::{Grid1, LaunchConfig};
 use kernels_gpu::stencil::smoothing::{
@@ -35,6 +36,20 @@ fn by_launches(x: &[f32], rounds: usize) -> Vec<f32> {
 fn dependent(x: &[f32], rounds: usize) -> Vec<f32> {
     let all = LaunchConfig::for_num_elems(x.len());
     one_by_one(x, rounds, |cells, next| smooth_dependent::launch(gpu(), all, cells, next).unwrap())
+}
+
+/// A graph of as many launches, each behind the one before.
+fn dependent_graph(x: &[f32], rounds: usize) -> Vec<f32> {
+    let all = LaunchConfig::for_num_elems(x.len());
+    let (mut from, mut to) = (upload(x), poisoned(x.len()));
+    let builder = GraphBuilder::new(gpu());
+    for _ in 0..rounds {
+        smooth_dependent::launch(&builder, all, &from, &mut to).unwrap();
+        std::mem::swap(&mut from, &mut to);
+    }
+    let mut graph = builder.build((from, to)).unwrap();
+    graph.launch(gpu()).unwrap();
+    graph.wait().unwrap().0.to_vec().unwrap()
 }
 
 /// With a barrier that `before` launches have used.
@@ -77,6 +92,7 @@ fn every_size_and_form() {
             let grid = smooth_cooperative::grid_for(n).blocks;
             assert_same_bits(&by_launches(&x, rounds), &expected);
             assert_same_bits(&dependent(&x, rounds), &expected);
+            assert_same_bits(&dependent_graph(&x, rounds), &expected);
             assert_same_bits(&cooperative(&x, rounds, grid, 0), &expected);
             if clusters {
                 assert_same_bits(&cluster(&x, rounds), &expected);

@@ -27,6 +27,7 @@ use ferrowarp::module::best_image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Linear, Stream};
 use kernels_gpu::elementwise::copy::copy_coalesced;
 use kernels_gpu::elementwise::saxpy;
+use kernels_gpu::stencil::{smooth, smooth_dependent};
 use serde::Deserialize;
 
 const PEER: &str = include_str!("../peers/graph.cu");
@@ -109,6 +110,22 @@ fn copies(gpu: &Gpu, plan: Plan) -> GpuResult<Graph<Buffers>> {
     builder.build((x, y))
 }
 
+/// Rounds of smoothing, of which each reads what the one before wrote. If they are dependent launches, each begins early
+/// and waits for the one before itself.
+fn rounds(gpu: &Gpu, plan: Plan, are_dependent: bool) -> GpuResult<Graph<[DeviceBuffer<f32>; 2]>> {
+    let mut cells = [DeviceBuffer::zeroed(gpu, N)?, DeviceBuffer::zeroed(gpu, N)?];
+    let builder = GraphBuilder::new(gpu);
+    for _ in 0..plan.nodes {
+        let [from, to] = &mut cells;
+        match are_dependent {
+            true => smooth_dependent::launch(&builder, ONE_BLOCK, from, to)?,
+            false => smooth::launch(&builder, ONE_BLOCK, from, to)?,
+        }
+        cells.swap(0, 1);
+    }
+    builder.build(cells)
+}
+
 /// Chains of the kernels that are alone in their module.
 fn alone(gpu: &Gpu, plan: Plan, suffix: &str) -> GpuResult<Vec<Case>> {
     let case = |(name, mut graph): (&str, Graph<Buffers>)| {
@@ -137,6 +154,10 @@ fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
     ];
     cases.extend(raw_launches(gpu, plan));
     cases.extend(shipped(gpu, plan, "")?);
+    for (name, are_dependent) in [("graph: rounds", false), ("graph: dependent rounds", true)] {
+        let mut graph = rounds(gpu, plan, are_dependent)?;
+        cases.push(measure(name, plan, || Ok(times(gpu, || graph.launch(gpu))?.1))?);
+    }
     let (mut chain, nodes) = graph(gpu, plan, 1)?;
     let (mut wide, _) = graph(gpu, plan, 4)?;
     cases.push(measure("graph: 4 chains", plan, || Ok(times(gpu, || wide.launch(gpu))?.1))?);

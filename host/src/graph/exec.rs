@@ -11,6 +11,10 @@ use super::operation::{Operation, host_params};
 use crate::context::Context;
 use crate::error::{GpuContext, GpuResult};
 
+/// The driver's data of an edge between two kernels (`CUgraphEdgeData`): from the port at which all blocks have ended or have
+/// let the next kernel start (1, the first byte), of the programmatic type (1, the third).
+const PROGRAMMATIC_EDGE: u64 = u64::from_le_bytes([1, 0, 1, 0, 0, 0, 0, 0]);
+
 /// A graph of the driver, and what was made ready of it.
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -132,7 +136,17 @@ impl Drawing {
         for &at in sorted {
             let (name, work) = nodes[at];
             let what = || format!("adding node `{name}` to a graph");
-            own.nodes[at] = own.add(work, &before[at]).with_gpu_context(what)?;
+            own.nodes[at] = match (work, before[at].as_slice()) {
+                (Operation::Kernel(kernel), &[kernel_before])
+                    if kernel.starts_early
+                        && matches!(nodes[kernel_before].1, Operation::Kernel(_)) =>
+                {
+                    let node = own.add(work, &[]).with_gpu_context(what)?;
+                    own.start_early(node, own.nodes[kernel_before]).with_gpu_context(what)?;
+                    node
+                }
+                (_, before) => own.add(work, before).with_gpu_context(what)?,
+            };
         }
         Ok(own)
     }
@@ -183,6 +197,23 @@ impl Drawing {
             set.try_for_each(|attribute| self.set_attribute(node, attribute))?;
         }
         Ok(node)
+    }
+
+    /// Lets the kernel of `node` begin when all blocks of `before`, a kernel too, have ended or let it; it waits for the
+    /// end of `before` itself. Drivers before CUDA 12.3 let it begin at that end.
+    fn start_early(&self, node: sys::CUgraphNode, before: sys::CUgraphNode) -> GpuResult<()> {
+        let (graph, from, to) = (self.graph, [before], [node]);
+        let early = self.context.call("cuGraphAddDependencies", || {
+            let (from, to, edge) = (from.as_ptr(), to.as_ptr(), [PROGRAMMATIC_EDGE]);
+            // SAFETY: graph and nodes are this one's, and there is one of each.
+            unsafe { sys::cuGraphAddDependencies_v2(graph, from, to, edge.as_ptr(), 1) }
+        });
+        early.or_else(|_| {
+            self.context.call("cuGraphAddDependencies", || {
+                // SAFETY: as above.
+                unsafe { sys::cuGraphAddDependencies(graph, from.as_ptr(), to.as_ptr(), 1) }
+            })
+        })
     }
 
     /// Adds a copy of `child`, which lives.

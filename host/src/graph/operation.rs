@@ -112,6 +112,8 @@ pub(super) struct KernelOperation {
     pub(super) config: LaunchConfig,
     pub(super) args: Args,
     pub(super) attributes: Vec<LaunchAttribute>,
+    /// Whether it may begin before the kernel that it comes after has ended, for which it waits itself.
+    pub(super) starts_early: bool,
     /// Keeps the function.
     _module: Arc<KernelModule>,
 }
@@ -171,10 +173,11 @@ impl KernelOperation {
         module: &Arc<KernelModule>,
     ) -> Self {
         let Prepared { function, config, mut attributes } = prepared;
-        // A node begins when those before it have ended: the kernel's wait for them is nothing.
+        // In a graph it is a property of the edge, and not of the node.
+        let starts_early = attributes.iter().any(is_of_streams);
         attributes.retain(|attribute| !is_of_streams(attribute));
-        let args = args.clone();
-        Self { kernel, function, config, args, attributes, _module: module.clone() }
+        let (args, _module) = (args.clone(), module.clone());
+        Self { kernel, function, config, args, attributes, starts_early, _module }
     }
 
     /// Calls `use_them` with the parameters of the driver's node.

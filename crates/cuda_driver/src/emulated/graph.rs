@@ -91,10 +91,13 @@ pub(super) fn list(handles: In<CUgraphNode>, count: usize) -> DriverResult<Vec<H
     Ok((0..count).map(|at| handles.at(at).into()).collect())
 }
 
-/// Edge data allows a node to begin before its predecessor has ended. The emulator has only full
-/// dependencies, for which the data is zero.
+/// The edge between two kernels of which the second one may begin before the first one has ended, and waits for it itself.
+const PROGRAMMATIC: u64 = u64::from_le_bytes([1, 0, 1, 0, 0, 0, 0, 0]);
+
+/// Edge data allows a node to begin before its predecessor has ended. The emulator has only full dependencies, for which
+/// the data is zero; a programmatic one becomes such a one, which orders no less.
 pub(super) fn check_edges(edges: In<u64>, count: usize) -> DriverResult {
-    match edges.is_null() || (0..count).all(|at| edges.at(at) == 0) {
+    match edges.is_null() || (0..count).all(|at| [0, PROGRAMMATIC].contains(&edges.at(at))) {
         true => Ok(()),
         false => Err(not_supported("the emulator's graphs have only full dependencies")),
     }
