@@ -1,9 +1,11 @@
 //! Images that do not load, and launchers that do not fit what was loaded.
 
 use std::env;
+use std::ptr;
 use std::sync::Barrier;
 
 use cuda_driver::injection::{self, Call};
+use cuda_driver::sys::{self, CUresult};
 use cuda_std::launch::{Contract, Kernel};
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
 
@@ -28,6 +30,34 @@ fn driver_says(ptx: &str) -> (u32, String) {
     assert!(error.contexts().any(|what| what == "loading the kernels for sm_70"), "{error}");
     let driver = error.driver().unwrap_or_else(|| panic!("{error}"));
     (driver.code(), driver.detail().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_kernel_is_loaded_while_other_code_captures() {
+    lines(&child("modules::a_load_does_not_end_a_capture", &[]), "");
+}
+
+#[test]
+#[ignore = "run by the test above in a process of its own: the capture forbids calls to all threads"]
+fn a_load_does_not_end_a_capture() {
+    let gpu = Gpu::with_images(IMAGES).unwrap();
+    let mut words = DeviceBuffer::zeroed(&gpu, 4).unwrap();
+    let (mut stream, mut graph) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the places are writable, and the stream is this test's own.
+    unsafe {
+        assert_eq!(sys::cuStreamCreate(&mut stream, 1), CUresult::CUDA_SUCCESS);
+        // Mode 0, global: calls that could disturb a capture are forbidden to all threads.
+        assert_eq!(sys::cuStreamBeginCapture_v2(stream, 0), CUresult::CUDA_SUCCESS);
+    }
+    let filled = fill(&gpu, &mut words, 7);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(sys::cuStreamEndCapture(stream, &mut graph), CUresult::CUDA_SUCCESS);
+        assert_eq!(sys::cuGraphDestroy(graph), CUresult::CUDA_SUCCESS);
+        assert_eq!(sys::cuStreamDestroy_v2(stream), CUresult::CUDA_SUCCESS);
+    }
+    filled.unwrap();
+    assert_eq!(words.to_vec().unwrap(), [7; 4]);
 }
 
 #[test]

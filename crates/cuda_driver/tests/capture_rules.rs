@@ -216,6 +216,20 @@ const CALLS: &[Row] = &[
             code!(cuMemPoolGetAttribute(pool, 4, Out::from(&mut threshold).cast()))
         })
     }),
+    ("cuMemPoolGetAccess", Unsafe, || {
+        let pool = pool();
+        call(move || {
+            let (mut flags, own) = (0, MemLocation { kind: 1, id: 0 });
+            code!(cuMemPoolGetAccess(Out::from(&mut flags), pool, In::from(&own)))
+        })
+    }),
+    ("cuMemPoolSetAccess", Unsafe, || {
+        let pool = pool();
+        call(move || {
+            let own = MemAccess { location: MemLocation { kind: 1, id: 0 }, flags: 3 };
+            code!(cuMemPoolSetAccess(pool, In::from(&own), 1))
+        })
+    }),
     ("cuEventQuery", Unsafe, || {
         let event = event();
         call(move || code!(cuEventQuery(event)))

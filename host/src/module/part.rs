@@ -126,7 +126,8 @@ impl LoadUnit {
         let loaded = self.loaded()?;
         if !self.is_resident() {
             no_wait(&self.context)?;
-            load_functions(&self.context, loaded.code.module(), &self.kernels())?;
+            let (module, kernels) = (loaded.code.module(), self.kernels());
+            despite_captures(|| load_functions(&self.context, module, &kernels))?;
             loaded.is_resident.store(true, Ordering::Release);
         }
         Ok(())
@@ -204,7 +205,8 @@ impl LoadUnit {
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }
-        let loaded = no_wait(&self.context).and_then(|()| load(&self.context, &self.text()));
+        let load = || load(&self.context, &self.text());
+        let loaded = no_wait(&self.context).and_then(|()| despite_captures(load));
         let loaded = match self.what() {
             Some(what) => loaded.with_gpu_context(|| what)?,
             None => loaded?,
@@ -223,7 +225,8 @@ impl LoadUnit {
     }
 
     fn handle(&self, name: &str) -> GpuResult<sys::CUfunction> {
-        let found = function(&self.context, self.loaded()?.code.module(), name);
+        let module = self.loaded()?.code.module();
+        let found = despite_captures(|| function(&self.context, module, name));
         found.map_err(|error| match error.driver() {
             Some(driver) if driver.code() == NOT_FOUND => {
                 not_found(name, self.kernels().into_owned())
@@ -343,10 +346,28 @@ fn entries(ptx: &str) -> Vec<String> {
 /// Lets this thread load modules while another thread captures: by default a driver capture forbids
 /// that to all threads. A thread that calls this uses no stream that is captured.
 pub(crate) fn not_stopped_by_captures() {
-    let mut mode = sys::stream_capture_mode::RELAXED;
+    exchange_mode(sys::stream_capture_mode::RELAXED);
+}
+
+/// Runs `work`, which loads code, as [`not_stopped_by_captures`]: a load enqueues nothing that a capture could miss. A
+/// load that a capture forbids would fail, and would end the capture of whoever began it.
+fn despite_captures<R>(work: impl FnOnce() -> R) -> R {
+    struct Restore(i32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            exchange_mode(self.0);
+        }
+    }
+    let _restore = Restore(exchange_mode(sys::stream_capture_mode::RELAXED));
+    work()
+}
+
+/// Changes what captures forbid to this thread, and returns what they forbade before.
+fn exchange_mode(mut mode: i32) -> i32 {
     // SAFETY: `mode` is writable; the mode is this thread's own. Where the driver refuses, loads
     // during a capture fail with the driver's error.
     let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+    mode
 }
 
 #[cfg(test)]

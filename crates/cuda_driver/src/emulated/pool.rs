@@ -219,6 +219,7 @@ pub(crate) fn cuMemPoolSetAccess(
     if count > 0 {
         list.get()?;
     }
+    capture::check_unsafe()?;
     for at in 0..count {
         let MemAccess { location, flags } = list.at(at);
         let open = match flags {
@@ -262,6 +263,7 @@ pub(crate) fn cuMemPoolGetAccess(
     location: In<MemLocation>,
 ) -> DriverResult {
     let pool: Arc<Pool> = POOLS.get(pool)?;
+    capture::check_unsafe()?;
     let device = device_of(location.get()?)?.ordinal;
     let open = device == pool.gpu.ordinal || lock(&pool.state).open_to.contains(&device);
     flags.set(if open { READ_WRITE } else { NO_ACCESS })
