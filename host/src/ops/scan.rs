@@ -21,7 +21,9 @@ mod segments;
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
 use kernels_gpu::scan::carry::Carry;
-use kernels_gpu::scan::{Operator, blocks, scan_running, scan_tiles, scratch_len, shared_bytes};
+use kernels_gpu::scan::{
+    Operator, blocks, scan_running, scan_short, scan_tiles, scratch_len, shared_bytes, short_len,
+};
 
 pub use kernels_gpu::scan::{Compose, Max, Min, Sum};
 
@@ -30,7 +32,7 @@ pub use segments::{
 };
 
 use super::number::Number;
-use super::scratch::{TileStates, size_of_parts};
+use super::scratch::size_of_parts;
 use super::sealed::Sealed;
 use super::views::{As, AsMut};
 use super::{Scratch, same_len};
@@ -73,7 +75,7 @@ pub trait ScanOperator<T: Pod>: Sealed<T> {
         on: &Stream,
         form: Form,
         x: &impl DeviceRead<T>,
-        states: TileStates<'_>,
+        scratch: &mut Scratch,
         out: &mut impl DeviceWrite<T>,
     ) -> GpuResult<()>;
 }
@@ -86,6 +88,7 @@ macro_rules! operators {
         where
             $op: Operator<$shipped>,
             scan_tiles<$shipped, $op>: Instance,
+            scan_short<$shipped, $op>: Instance,
         {
             type Shipped = $shipped;
             type Carry = <$op as Operator<$shipped>>::Joined;
@@ -94,11 +97,16 @@ macro_rules! operators {
                 on: &Stream,
                 form: Form,
                 x: &impl DeviceRead<$t>,
-                mut states: TileStates<'_>,
+                scratch: &mut Scratch,
                 out: &mut impl DeviceWrite<$t>,
             ) -> GpuResult<()> {
-                let (grid, exclusive) = (grid::<$shipped, Self::Carry>(on, x.len()), form == Form::Exclusive);
+                let (n, exclusive) = (x.len(), form == Form::Exclusive);
                 let (x, mut out) = (As::new(x), AsMut::new(out));
+                if n <= short_len::<$shipped>() {
+                    return scan_short::<$shipped, $op>::launch(on, Grid1::new(1), &x, exclusive, &mut out);
+                }
+                let (mut states, _) = scratch.states(on, states_len::<$t, $op, Self::Carry>(n), 0)?;
+                let grid = grid::<$shipped, Self::Carry>(on, n);
                 // SAFETY: the states are 0, or as a scan left them.
                 unsafe {
                     scan_tiles::<$shipped, $op>::launch(
@@ -147,8 +155,7 @@ pub fn by_into<T: Pod, O: ScanOperator<T>>(
     if n == 0 {
         return Ok(());
     }
-    let (states, _) = scratch.states(on, states_len::<T, O, O::Carry>(n), 0)?;
-    O::launch(on.as_stream(), form, x, states, out)
+    O::launch(on.as_stream(), form, x, scratch, out)
 }
 
 /// As [`by_into`], with scratch of its own: a new buffer.

@@ -5,6 +5,8 @@
 //! * [`scan_tiles`](fn@scan_tiles): all multiprocessors at once, each element read and written once. A block keeps several tiles in
 //!   shared memory ([`ring`]): while some of its warps scan one tile, others join the elements of the next ones, find out what
 //!   comes before them ([`look_ahead`]), and have more read.
+//! * [`scan_short`](fn@scan_short), [`scan_short_by_key`](fn@scan_short_by_key): one block again, for as many elements as its
+//!   registers hold ([`short`]).
 //! * [`scan_flagged`](fn@scan_flagged), [`scan_bit_flagged`](fn@scan_bit_flagged), [`scan_by_key`](fn@scan_by_key): segments, each for itself. The same pass:
 //!   what is carried along says, besides its value, whether a segment began.
 //!
@@ -30,6 +32,7 @@ pub mod operator;
 pub mod pack;
 mod part;
 pub mod ring;
+pub mod short;
 
 use crate::prelude::*;
 use cuda_std::number::bf16;
@@ -43,6 +46,7 @@ pub use operator::{AffineF32, AffineU32, Compose, Line, Max, Min, Operator, Segm
 use pack::{Pack, element, pack_of, per_pack};
 pub use ring::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, shared_bytes};
 use ring::{PACKS, Part, Stages};
+pub use short::{SHORT_BLOCK, short_len};
 
 /// Threads in a block of the plain form.
 const RUNNING_BLOCK: usize = 256;
@@ -90,6 +94,33 @@ pub fn scan_running<T: Plain, O: Operator<T>>(
             *out = O::lower(if exclusive { before } else { O::join(before, item) });
         }
     }
+}
+
+/// The form for at most [`short_len`] elements; more panic. `x: [n]`, `out: [n]`; launched with one block.
+#[kernel(
+    (u8, Sum), (u16, Sum), (u32, Sum), (u64, Sum), (f16, Sum), (bf16, Sum), (f32, Sum), (f64, Sum),
+    (i32, Max), (u32, Max), (f32, Max), (i32, Min), (u32, Min), (f32, Min),
+    (AffineF32, Compose), (AffineU32, Compose), dependent
+)]
+pub fn scan_short<T: Plain, O: Operator<T>>(
+    block: Block<SHORT_BLOCK>,
+    x: &[T],
+    exclusive: bool,
+    out: DisjointSlice<T>,
+) {
+    scan_block(block, x, Whole::<O>::new(), exclusive, out);
+}
+
+/// [`scan_short`](fn@scan_short) of segments: one begins wherever `keys: [n]` changes.
+#[kernel((u32, u32, Sum), (f32, u32, Sum), (f32, u64, Sum), dependent)]
+pub fn scan_short_by_key<T: Plain, K: Plain + PartialEq, O: Operator<T>>(
+    block: Block<SHORT_BLOCK>,
+    x: &[T],
+    keys: &[K],
+    exclusive: bool,
+    out: DisjointSlice<T>,
+) {
+    scan_block(block, x, Segments::<O, _>::new(Changes(keys)), exclusive, out);
 }
 
 /// The fast form. `x: [n]`, `out: [n]`; launch [`blocks`]`(n, multiprocessors)` blocks, each with
@@ -331,6 +362,24 @@ fn join_pack<T: Plain, L: Line<T>>(pack: &Pack, marks: u32) -> L::Carry {
     let mut all = lift(0);
     each_below::<16>(per_pack::<T>() - 1, |e| all = L::join(all, lift(e + 1)));
     all
+}
+
+/// The body of the short forms. `x: [n]`, `out: [n]`: another length, or more than [`short_len`] elements, panic; all threads of
+/// the only block call it.
+#[inline(always)]
+pub fn scan_block<T: Plain, L: Line<T>>(
+    mut block: Block<SHORT_BLOCK>,
+    x: &[T],
+    line: L,
+    exclusive: bool,
+    mut out: DisjointSlice<T>,
+) {
+    assert!(x.len() == out.len(), "a scan has as many results as elements");
+    assert!(x.len() <= short_len::<T>(), "a block scans as many elements as its registers hold");
+    let (warp, lane, out) = (block.whole_warp(), block.lane(), out.as_mut_ptr());
+    let scan = Scan { warp, lane, line, exclusive, out };
+    // SAFETY: `out` is as long as `x`.
+    unsafe { short::run(&mut block, x, &scan) }
 }
 
 /// The body of every fast form. `x: [n]`, `out: [n]`, another length panics; all blocks of the launch call it.

@@ -3,7 +3,9 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, Linear};
 use kernels_gpu::scan::carry::Segmented;
-use kernels_gpu::scan::{scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets};
+use kernels_gpu::scan::{
+    scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets, scan_short_by_key, short_len,
+};
 
 use super::super::number::Number;
 use super::super::scratch::{TileStates, size_of_parts};
@@ -100,6 +102,7 @@ pub fn by_key_into<T: Pod, K: Number, O: ScanOperator<T>>(
 ) -> GpuResult<()>
 where
     scan_by_key<O::Shipped, K::Bits, O>: Instance,
+    scan_short_by_key<O::Shipped, K::Bits, O>: Instance,
 {
     let n = x.len();
     same_len("scan", n, out.len())?;
@@ -107,16 +110,27 @@ where
     if n == 0 {
         return Ok(());
     }
-    let (mut states, _) = segmented_states::<T, O>(on, n, 0, scratch)?;
     let (stream, exclusive) = (on.as_stream(), form == Form::Exclusive);
-    let (grid, x, mut out) = (segmented_grid::<T, O>(stream, n), As::new(x), AsMut::new(out));
+    let (x, keys, mut out) = (As::new(x), As::new(keys), AsMut::new(out));
+    if n <= short_len::<O::Shipped>() {
+        return scan_short_by_key::<O::Shipped, K::Bits, O>::launch(
+            stream,
+            Grid1::new(1),
+            &x,
+            &keys,
+            exclusive,
+            &mut out,
+        );
+    }
+    let (mut states, _) = segmented_states::<T, O>(on, n, 0, scratch)?;
+    let grid = segmented_grid::<T, O>(stream, n);
     // SAFETY: the states are 0, or as a scan left them.
     unsafe {
         scan_by_key::<O::Shipped, K::Bits, O>::launch(
             stream,
             grid,
             &x,
-            &As::new(keys),
+            &keys,
             exclusive,
             &mut states.words,
             &mut out,
@@ -202,6 +216,7 @@ pub fn by_key<T: Pod, K: Number, O: ScanOperator<T>>(
 ) -> GpuResult<DeviceBuffer<T>>
 where
     scan_by_key<O::Shipped, K::Bits, O>: Instance,
+    scan_short_by_key<O::Shipped, K::Bits, O>: Instance,
 {
     let (mut out, mut scratch) = (unwritten(on, x.len())?, Scratch::new(on)?);
     by_key_into(on, operator, form, x, keys, &mut out, &mut scratch)?;
