@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` and `mpi` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -117,6 +117,12 @@ dist: toolchain mpi ## Collectives and operations over MPI among emulated device
 dist-starters: toolchain mpi ## What starts ranks in examples/dist, tried: mpirun, torchrun, Slurm, Kubernetes, Ray; two hosts as namespaces
 	cargo build -p examples --features mpi --example dist
 	scripts/dist-starters $(BUILT)/debug/examples/dist $(STARTERS)
+
+# The package is a workspace of its own, so that nothing else needs a Python to build.
+wheel: toolchain ## The Python package as a wheel in target/wheel, tested on the emulator in an environment of its own
+	cargo fmt --manifest-path python/Cargo.toml --check
+	cargo clippy --manifest-path python/Cargo.toml --release --target-dir $(BUILT) --locked -- -D warnings
+	scripts/wheel
 
 mpi:
 	@scripts/mpi

@@ -1,0 +1,70 @@
+"""Ferrowarp's GPU operations on arrays of PyTorch, CuPy, JAX and NumPy.
+
+An argument is any array with ``__dlpack__``. One on a CUDA device is used where it is; one of the CPU is copied to the device,
+which is a GPU or, where there is none, an emulated one in this process. A result has the type of the first argument and is where
+the arguments are.
+
+>>> import numpy, ferrowarp
+>>> ferrowarp.sort(numpy.array([3.0, 1.0, 2.0]))
+array([1., 2., 3.])
+
+``FERROWARP_DEVICE=emulator`` or ``cuda`` chooses the device before the first call; ``ferrowarp.device()`` says which it is.
+"""
+
+from ._ferrowarp import (
+    Array,
+    DeviceInfo,
+    Error,
+    Function,
+    Module,
+    __version__,
+    argsort,
+    device,
+    histogram,
+    integers,
+    layer_norm,
+    matmul,
+    normal,
+    partition,
+    permute,
+    rms_norm,
+    run_lengths,
+    scan,
+    segmented_reduce,
+    select,
+    softmax,
+    sort,
+    top_k,
+    transpose,
+    uniform,
+    unique,
+)
+
+__all__ = [
+    "Array",
+    "DeviceInfo",
+    "Error",
+    "Function",
+    "Module",
+    "__version__",
+    "argsort",
+    "device",
+    "histogram",
+    "integers",
+    "layer_norm",
+    "matmul",
+    "normal",
+    "partition",
+    "permute",
+    "rms_norm",
+    "run_lengths",
+    "scan",
+    "segmented_reduce",
+    "select",
+    "softmax",
+    "sort",
+    "top_k",
+    "transpose",
+    "uniform",
+    "unique",
+]

@@ -1,0 +1,84 @@
+//! Sorts of keys, of indices, and the first keys.
+
+use cuda_std::{bf16, f16};
+use ferrowarp::ops;
+use ferrowarp::ops::sort::{Extreme, SortOptions};
+use pyo3::prelude::*;
+
+use crate::call::Call;
+use crate::dtype::with_type;
+
+fn options(descending: bool) -> SortOptions {
+    if descending { SortOptions::DESCENDING } else { SortOptions::ASCENDING }
+}
+
+/// The elements of x, which has one axis, in order.
+///
+/// Floats are in their total order: -NaN, -inf, ..., -0.0, 0.0, ..., inf, NaN. The sort is stable.
+///
+/// x: integers of 8 to 64 bits, float16, bfloat16, float32, float64.
+#[pyfunction]
+#[pyo3(signature = (x, *, descending = false))]
+pub fn sort<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    descending: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let call = Call::new("sort", &[("x", Some(x))])?;
+    let x = call.input(0);
+    let n = x.vector("sort")?;
+    let sorted = with_type!("sort", x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        call.run(py, |on| {
+            let x = x.values::<T>(call.lease())?;
+            call.result(ops::sort::sort(on, &x, options(descending))?, [n])
+        })
+    })?;
+    call.give(py, sorted)
+}
+
+/// The indices (uint32) of the elements of x in order: x[indices[0]] is the first. Indices of equal elements ascend.
+///
+/// x: as for sort.
+#[pyfunction]
+#[pyo3(signature = (x, *, descending = false))]
+pub fn argsort<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    descending: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let call = Call::new("argsort", &[("x", Some(x))])?;
+    let x = call.input(0);
+    let n = x.vector("argsort")?;
+    let indices = with_type!("argsort", x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        call.run(py, |on| {
+            let x = x.values::<T>(call.lease())?;
+            call.result(ops::sort::argsort(on, &x, options(descending))?, [n])
+        })
+    })?;
+    call.give(py, indices)
+}
+
+/// The k largest elements of x (or smallest), in order, and their indices (uint32). Of equal ones the first are taken.
+///
+/// x: as for sort.
+#[pyfunction]
+#[pyo3(signature = (x, k, *, largest = true))]
+pub fn top_k<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    k: usize,
+    largest: bool,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let call = Call::new("top_k", &[("x", Some(x))])?;
+    let x = call.input(0);
+    x.vector("top_k")?;
+    let which = if largest { Extreme::Largest } else { Extreme::Smallest };
+    let (values, indices) = with_type!("top_k", x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        call.run(py, |on| {
+            let x = x.values::<T>(call.lease())?;
+            let (values, indices) = ops::sort::top_k(on, &x, k, which)?;
+            Ok((call.result(values, [k])?, call.result(indices, [k])?))
+        })
+    })?;
+    Ok((call.give(py, values)?, call.give(py, indices)?))
+}
