@@ -9,7 +9,13 @@ const SMALL_BYTES: usize = 1 << 24;
 /// Lets the dependent grid be scheduled early if the input `x` is small.
 #[inline(always)]
 pub(crate) fn let_next_start<T>(x: &[T]) {
-    if size_of_val(x) <= SMALL_BYTES {
+    let_next_start_by(size_of_val(x));
+}
+
+/// As [`let_next_start`], of so many bytes.
+#[inline(always)]
+pub(crate) fn let_next_start_by(bytes: usize) {
+    if bytes <= SMALL_BYTES {
         dependent::let_next_start();
     }
 }

@@ -74,11 +74,21 @@ unsafe fn launch_warm(
     let _range = crate::nvtx::range(kernel.name);
     let inner = stream.inner();
     inner.note_launch(kernel.name, &config);
+    let starts_early = groups::starts_early(&kernel.contract, inner.context().info());
     inner
         .context()
         .call_on_stream("cuLaunchKernel", || {
+            let handle = inner.handle();
             // SAFETY: the caller's promise.
-            unsafe { start_raw(inner.handle(), function, config, args) }
+            unsafe {
+                match starts_early {
+                    true => {
+                        let attributes = [groups::early_start()];
+                        groups::start_raw(handle, function, config, args, &attributes)
+                    }
+                    false => start_raw(handle, function, config, args),
+                }
+            }
         })
         .with_gpu_context(|| format!("launching `{}`", kernel.name))
 }
@@ -144,7 +154,7 @@ pub(crate) fn prepare(
     check_dims(kernel.name, &config, stream.inner().context().info())?;
     let prepared = prepare_function(stream, kernel, config, args)
         .with_gpu_context(|| format!("launching `{}`", kernel.name))?;
-    if prepared.attributes.is_empty() && config == asked {
+    if prepared.attributes.iter().all(groups::is_of_streams) && config == asked {
         stream.module().note_checked(kernel, config, prepared.function);
     }
     Ok(Some(prepared))

@@ -50,12 +50,22 @@ pub(super) fn attributes(
         check_cooperative(stream, kernel, config, function)?;
         attributes.push(LaunchAttribute::new(COOPERATIVE, &[1]));
     }
-    // Before 9.0 there is no programmatic dependent launch, and the kernel's wait does nothing.
-    let starts_early = stream.inner().context().info().compute_capability >= (9, 0);
-    if kernel.contract.dependent && starts_early {
-        attributes.push(LaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, &[1]));
+    if starts_early(&kernel.contract, stream.inner().context().info()) {
+        attributes.push(early_start());
     }
     Ok(attributes)
+}
+
+/// Whether the launch may begin before the one before has ended. Before 9.0 there is no programmatic dependent launch, and
+/// the kernel's wait does nothing.
+#[inline]
+pub(super) fn starts_early(contract: &Contract, info: &DeviceInfo) -> bool {
+    contract.dependent && info.compute_capability >= (9, 0)
+}
+
+/// The attribute of a launch that [`starts_early`].
+pub(super) fn early_start() -> LaunchAttribute {
+    LaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, &[1])
 }
 
 /// Whether an attribute is about the launch before on a stream, which a node of a graph does not have.
@@ -149,14 +159,29 @@ pub(super) unsafe fn start(
     args: &Args,
     attributes: &[LaunchAttribute],
 ) -> GpuResult<()> {
-    let config = driver_config(handle, config, attributes);
+    stream.context().call("cuLaunchKernelEx", || {
+        // SAFETY: the caller's promise.
+        unsafe { start_raw(handle, function, config, args, attributes) }
+    })
+}
+
+/// Like [`start`], with the stream's context current already.
+///
+/// # Safety
+/// As [`Launch::launch`](cuda_std::launch::Launch::launch).
+pub(super) unsafe fn start_raw(
+    stream: sys::CUstream,
+    function: Function,
+    config: LaunchConfig,
+    args: &Args,
+    attributes: &[LaunchAttribute],
+) -> sys::CUresult {
+    let config = driver_config(stream, config, attributes);
     args.with_pointers(|values| {
-        stream.context().call("cuLaunchKernelEx", || {
-            let (params, extra) = (values.as_ptr().cast(), ptr::null());
-            // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
-            // (the caller's promise), and the driver copies them before it returns.
-            unsafe { sys::cuLaunchKernelEx(&config, function.handle, params, extra) }
-        })
+        let (params, extra) = (values.as_ptr().cast(), ptr::null());
+        // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
+        // (the caller's promise), and the driver copies them before it returns.
+        unsafe { sys::cuLaunchKernelEx(&config, function.handle, params, extra) }
     })
 }
 

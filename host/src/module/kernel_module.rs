@@ -143,7 +143,7 @@ impl KernelModule {
         }
     }
 
-    /// The function, if this thread has launched `kernel` in this shape and no attributes were needed.
+    /// The function, if this thread has launched `kernel` in this shape and no attributes were needed but an early start.
     #[inline]
     pub(crate) fn checked(
         &self,
@@ -153,7 +153,7 @@ impl KernelModule {
         self.id.checked(kernel, config)
     }
 
-    /// Remembers a launch on this thread that passed all checks of its shape, and that needs no attributes.
+    /// Remembers a launch on this thread that passed all checks of its shape, and that needs no attributes but an early start.
     pub(crate) fn note_checked(
         &self,
         kernel: &'static Kernel,

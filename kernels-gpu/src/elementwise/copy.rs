@@ -8,6 +8,7 @@ use bytemuck::Pod;
 use cuda_std::unroll::each;
 
 use super::map::BLOCK;
+use crate::dependent::let_next_start;
 use crate::quads::{QUAD_BYTES, Quad, load, load_part, store_part};
 
 /// Units of rows that a thread has in flight.
@@ -56,8 +57,9 @@ pub fn copy_vectors(index: ThreadIndex, x: &[Vec4<f32>], mut out: DisjointSlice<
 
 /// The fastest form: a vector of 16 bytes a thread, see [`map`](super::map). `x: [n]`, `out: [n]`; launch
 /// [`map::blocks`](super::map::blocks)`(n, 16, 16)` blocks.
-#[kernel(block = BLOCK)]
+#[kernel(dependent, block = BLOCK)]
 pub fn copy_quads(index: ThreadIndex, x: &[Quad], mut out: DisjointSlice<Quad>) {
+    let_next_start(x);
     let to = out.as_mut_ptr();
     for i in index.grid_stride(x.len().min(out.len())) {
         // SAFETY: inside both, and each index is one thread's.
@@ -70,8 +72,9 @@ pub fn copy_quads(index: ThreadIndex, x: &[Quad], mut out: DisjointSlice<Quad>) 
 /// A thread stores a quad, aligned. Where the source is aligned otherwise, it is put together from the two of the source
 /// that it lies in, of which the second is the neighbour's first: that comes from the cache. What is outside of whole
 /// quads goes byte by byte.
-#[kernel(block = BLOCK)]
+#[kernel(dependent, block = BLOCK)]
 pub fn copy_bytes(index: ThreadIndex, x: &[u8], mut out: DisjointSlice<u8>) {
+    let_next_start(x);
     let n = x.len().min(out.len());
     let (from, to) = (x.as_ptr(), out.as_mut_ptr());
     let aligned = to.addr().wrapping_neg() % QUAD_BYTES;

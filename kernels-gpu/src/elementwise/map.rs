@@ -25,6 +25,7 @@ use bytemuck::Pod;
 use cuda_std::number::{Half, bf16};
 use cuda_std::unroll;
 
+use crate::dependent::let_next_start;
 use crate::quads::{self, Quad, lane, load_part, store_part};
 use crate::reduce::operator::Number;
 
@@ -297,6 +298,7 @@ pub fn map<T: Pod, U: Pod>(
     out: &mut DisjointSlice<U>,
     f: impl Fn(T) -> U,
 ) {
+    let_next_start(x);
     each(index, x, out, f);
 }
 
@@ -309,17 +311,18 @@ pub fn zip<A: Pod, B: Pod, U: Pod>(
     out: &mut DisjointSlice<U>,
     f: impl Fn(A, B) -> U,
 ) {
+    let_next_start(a);
     each(index, (a, b), out, |(a, b)| f(a, b));
 }
 
 /// `a = b + s * c`, rounded once. All `[n]`.
-#[kernel(f32, f64, block = BLOCK)]
+#[kernel(f32, f64, dependent, block = BLOCK)]
 pub fn triad<T: Real>(index: ThreadIndex, s: T, b: &[T], c: &[T], mut a: DisjointSlice<T>) {
     zip(index, b, c, &mut a, |b, c| c.times_plus(s, b));
 }
 
 /// `out = a + b`, both `[n]`.
-#[kernel(f32, block = BLOCK)]
+#[kernel(f32, dependent, block = BLOCK)]
 pub fn zip_sum<T: Number<Wide = T>>(
     index: ThreadIndex,
     a: &[T],
@@ -330,7 +333,7 @@ pub fn zip_sum<T: Number<Wide = T>>(
 }
 
 /// `out = a * b`, both `[n]`.
-#[kernel(f32, block = BLOCK)]
+#[kernel(f32, dependent, block = BLOCK)]
 pub fn zip_product<T: Number<Wide = T>>(
     index: ThreadIndex,
     a: &[T],
@@ -341,7 +344,7 @@ pub fn zip_product<T: Number<Wide = T>>(
 }
 
 /// `out = factor * x`, both `[n]`.
-#[kernel(f32, f64, block = BLOCK)]
+#[kernel(f32, f64, dependent, block = BLOCK)]
 pub fn map_scale<T: Number<Wide = T>>(
     index: ThreadIndex,
     factor: T,
@@ -352,7 +355,7 @@ pub fn map_scale<T: Number<Wide = T>>(
 }
 
 /// `out = x & keep ^ flip`, both `[n]`: with the sign's bit, negation and magnitude of any float.
-#[kernel(u16, u32, u64, block = BLOCK)]
+#[kernel(u16, u32, u64, dependent, block = BLOCK)]
 pub fn map_bits<T>(index: ThreadIndex, keep: T, flip: T, x: &[T], mut out: DisjointSlice<T>)
 where
     T: Pod + core::ops::BitAnd<Output = T> + core::ops::BitXor<Output = T>,
@@ -361,7 +364,7 @@ where
 }
 
 /// Each number as another type, rounded to the nearest. Both `[n]`.
-#[kernel((f32, f16), (f32, bf16), (f16, f32), (bf16, f32), block = BLOCK)]
+#[kernel((f32, f16), (f32, bf16), (f16, f32), (bf16, f32), dependent, block = BLOCK)]
 pub fn map_convert<T: Convert<U>, U: Pod>(index: ThreadIndex, x: &[T], mut out: DisjointSlice<U>) {
     map(index, x, &mut out, T::convert);
 }

@@ -5,6 +5,7 @@ use core::hint::select_unpredictable;
 use crate::prelude::*;
 
 use super::map::BLOCK;
+use crate::dependent::let_next_start_by;
 use crate::quads::{QUAD_BYTES, store_part};
 
 /// Bytes after which every pattern is the same again.
@@ -30,9 +31,10 @@ pub fn pattern(value: &[u8], address: u64) -> Option<[u32; 12]> {
 /// Fills `out: [bytes]` with [`pattern`]. Launch [`map::blocks`](super::map::blocks)`(bytes, 1, 1)` blocks.
 ///
 /// A thread stores a quad; the bytes before the first multiple of 16 and behind the last go one by one.
-#[kernel(block = BLOCK)]
+#[kernel(dependent, block = BLOCK)]
 pub fn fill(index: ThreadIndex, pattern: [u32; 12], mut out: DisjointSlice<u8>) {
     let (to, n) = (out.as_mut_ptr(), out.len());
+    let_next_start_by(n);
     let before = to.addr() % QUAD_BYTES;
     let head = ((QUAD_BYTES - before) % QUAD_BYTES).min(n);
     let quads = (n - head) / QUAD_BYTES;

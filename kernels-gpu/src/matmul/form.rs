@@ -4,6 +4,7 @@ use super::hopper::{self, Schedule};
 use super::{Epilogue, Problem, finish, skinny, warps};
 use bytemuck::Pod;
 use cuda_std::bf16;
+use cuda_std::dependent;
 use cuda_std::grid_constant::MapWords;
 #[cfg(not(target_os = "cuda"))]
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, Launch};
@@ -50,6 +51,20 @@ pub const fn shared_bytes(form: usize) -> usize {
         WIDE => hopper::shared_bytes::<WIDE>(),
         _ => hopper::shared_bytes::<SQUARE>(),
     }
+}
+
+/// Whether the form calls [`take_turn`] itself, after work that does not depend on the kernel before.
+#[must_use]
+pub const fn waits_itself(form: usize) -> bool {
+    matches!(form, WIDE | SQUARE)
+}
+
+/// Waits for the kernel before this one, and lets the one behind take places as this one's blocks leave them. It waits
+/// in turn: nothing of it runs before all blocks of this one have begun.
+#[inline(always)]
+pub fn take_turn() {
+    dependent::wait_for_previous();
+    dependent::let_next_start();
 }
 
 /// What all forms are launched with, but for the matrices.
@@ -120,6 +135,7 @@ macro_rules! matmul_kernels {
             { $crate::matmul::form::FINISH },
             { $crate::matmul::form::SKINNY },
             { $crate::matmul::form::WARPS },
+            dependent,
             block = $crate::matmul::form::threads(FORM),
             min_blocks = $crate::matmul::form::min_blocks(FORM),
             dynamic_shared = $crate::matmul::form::shared_bytes(FORM)
@@ -142,6 +158,9 @@ macro_rules! matmul_kernels {
             // `c` orders the launch after what wrote C; C may be D itself, which no slice may be.
             let (c, per_row, per_column) = (c_from, per_row.as_ptr(), per_column.as_ptr());
             let d = d.as_mut_ptr();
+            if !$crate::matmul::form::waits_itself(FORM) {
+                $crate::matmul::form::take_turn();
+            }
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {

@@ -19,6 +19,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::beside::Beside;
+use super::form::take_turn;
 use super::{Epilogue, Problem, Value};
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
@@ -564,9 +565,18 @@ pub unsafe fn multiply<T, D, E, const N: usize>(
     Columns<N>: Instruction<T, T, f32>,
 {
     let memory = DynamicSharedArray::<Memory<N>, 1024>::get();
+    let (group, thread) = (warpgroup_id(), thread_in_warpgroup());
+    if group == 0 && thread == 0 {
+        // SAFETY: a prefetch reads no tile, so that their shapes do not matter.
+        unsafe {
+            maps.map::<RowsOfA<T>, Swizzle128>(0).prefetch();
+            maps.map::<RowsOfB<T, N>, Swizzle128>(1).prefetch();
+        }
+    }
     // SAFETY: the launch gives the memory; all threads together.
     let pipeline = unsafe { stages_of(memory) };
-    let (group, thread) = (warpgroup_id(), thread_in_warpgroup());
+    // The barriers and maps are ready while the kernel before still runs.
+    take_turn();
     // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
     unsafe {
         if group == 0 {
