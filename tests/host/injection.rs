@@ -27,7 +27,7 @@ const CODES: [i32; 7] = [2, 1, 201, 700, 719, 999, 912];
 const LEN: usize = 300;
 
 /// What ends something, and what is called on the way there: nobody hears of its failure.
-const ENDS: [&str; 20] = [
+const ENDS: [&str; 21] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -48,6 +48,8 @@ const ENDS: [&str; 20] = [
     "cuModuleUnload",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+    // Around a load: where it fails, a load that a capture forbids says so.
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 /// What gives memory.
