@@ -105,6 +105,9 @@ fn draw_roofline<B: DrawingBackend>(roofline: &Roofline, area: &Area<B>) -> Resu
         )?;
     let mut mesh = chart.configure_mesh();
     let mesh = mesh.x_desc("operations per byte").y_desc("10^12 operations per second");
+    // The axis is made of powers of ten by multiplication, which are not exact below 1.
+    let power = |value: &f64| format!("{}", (value * 1e6).round() / 1e6);
+    mesh.y_label_formatter(&power).x_label_formatter(&power);
     mesh.label_style(LABEL).light_line_style(WHITE).draw()?;
     let roof = LineSeries::new(roofline.roof.iter().copied(), BLACK.stroke_width(2));
     chart.draw_series(roof)?;

@@ -64,16 +64,19 @@ fn line(case: &str, rows: &[&Row]) -> Line {
 pub(super) struct Roofline {
     /// The corners of the roof: (operations a byte, 10^12 operations a second).
     pub roof: Vec<Point>,
-    /// Each family's cases at their largest size, without the plain kernels, which are there to be read.
+    /// Each family's cases at their largest size, without those of [`ELSEWHERE`], and the plain kernels, which are there to be
+    /// read.
     pub families: Vec<(String, Vec<Point>)>,
 }
 
 pub(super) fn roofline(report: &Report) -> Roofline {
     let mut families: Vec<(String, Vec<Point>)> = Vec::new();
-    let is_shown =
-        |row: &&Row| row.work.operations > 0 && !is_plain(row) && is_largest(report, row);
+    let is_shown = |row: &&Row| {
+        let is_below = !ELSEWHERE.contains(&family_of(row)) && !is_plain(row);
+        row.work.operations > 0 && is_below && is_largest(report, row)
+    };
     for row in report.rows.iter().filter(is_shown) {
-        let family = row.case.split('/').next().unwrap_or_default();
+        let family = family_of(row);
         let speed = row.work.speed(Unit::Operations, row.ours.median_ms);
         let point = (row.work.operations as f64 / row.work.bytes.max(1) as f64, speed);
         match families.iter_mut().find(|(name, _)| name == family) {
@@ -82,6 +85,13 @@ pub(super) fn roofline(report: &Report) -> Roofline {
         }
     }
     Roofline { roof: roof(report), families }
+}
+
+/// Families that this roof is not over: tensor cores have one of their own, and the others are bound by the host or the bus.
+const ELSEWHERE: [&str; 5] = ["matmul", "memory", "out_of_core", "particles", "startup"];
+
+fn family_of(row: &Row) -> &str {
+    row.case.split('/').next().unwrap_or_default()
 }
 
 fn is_plain(row: &Row) -> bool {
@@ -146,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn plain_kernels_are_not_under_the_roof() {
-        let rows = ["a/b/f32", "a/plain/f32", "rows/softmax_plain/f32"]
+    fn plain_kernels_and_tensor_cores_are_not_under_the_roof() {
+        let rows = ["a/b/f32", "a/plain/f32", "rows/softmax_plain/f32", "matmul/nn/bf16"]
             .map(|case| row(case, &[1024], 1.0));
         let found = roofline(&report(rows.to_vec())).families;
         assert_eq!(found.len(), 1);
