@@ -206,7 +206,7 @@ impl Context {
     /// Calls the driver where an error could not be handled: in `drop`. In a host callback, and in a forked
     /// child, it calls nothing, and what was to be released leaks. Returns whether the call succeeded.
     pub(crate) fn release(&self, function: impl FnOnce() -> sys::CUresult) -> bool {
-        if in_host_callback() || check_process().is_err() {
+        if in_host_callback() || check_process().is_err() || self.is_destroyed() {
             return false;
         }
         // Releasing cannot be tried twice, but making the context current can.
@@ -217,6 +217,14 @@ impl Context {
             cuda_driver::take_detail();
         }
         done
+    }
+
+    /// Whether other code has reset the device: everything of the context went with it, and an NVIDIA driver may crash if it is
+    /// given a handle of what is gone.
+    fn is_destroyed(&self) -> bool {
+        const CONTEXT_IS_DESTROYED: u32 = 709;
+        let cause = self.lost.get().and_then(|cause| cause.driver());
+        cause.is_some_and(|driver| driver.code() == CONTEXT_IS_DESTROYED)
     }
 
     /// Like [`release`](Self::release), for a drop that may happen in a host callback: the call is then made later.
