@@ -130,12 +130,13 @@ impl Communicator {
             let weak: Weak<Inner> = Arc::downgrade(&inner);
             peers.watch(weak);
         }
-        // No rank makes a call before all watch: one that does not would not be told of a call that is refused.
+        // A member that was lost before is noticed here.
+        inner.fate.check()?;
+        // No rank makes a call before all watch: one that does not would not be told of a call that is refused. What is refused
+        // while this rank still leaves here is the error of its own first call.
         let Inner { world, key, fate, .. } = &*inner;
         let (what, made) = ("the making of a communicator", format!("{key}/made"));
         world.exchange_among(what, &made, fate.members(), Vec::new(), world.timeout())?;
-        // A member that was lost before is noticed here.
-        inner.fate.check()?;
         Ok(Self { inner })
     }
 
