@@ -62,7 +62,7 @@ fn boxes_are_stored_and_what_is_outside_is_not_but_for_the_last_unit_of_a_row() 
     let found = stored(reduce, &[10, 6], &[8, 3], &[4, 1], 100);
     let mut expected = vec![100; 72];
     for row in 0..3 {
-        (0..6).for_each(|column| {
+        (0..8).for_each(|column| {
             expected[(row + 1) * 12 + column + 4] = 100 + (8 * row + column) as u32
         });
     }
