@@ -1,5 +1,5 @@
-//! What this thread is doing that changes what its calls do. All of it lies together, because a launch reads it while the
-//! driver has evicted the processor's caches.
+//! What this thread is doing that changes what its calls do: capturing, running a host callback, enqueuing branches. The three
+//! lie in one cache line, because each launch reads them, and by then the driver has evicted the processor's caches.
 
 use std::cell::Cell;
 

@@ -199,8 +199,8 @@ impl Drawing {
         Ok(node)
     }
 
-    /// Lets the kernel of `node` begin when all blocks of `before`, a kernel too, have ended or let it; it waits for the
-    /// end of `before` itself. Drivers before CUDA 12.3 let it begin at that end.
+    /// Lets the kernel of `node` begin when all blocks of the kernel of `before` have ended or have let the next kernel start; the
+    /// kernel of `node` waits for the end of `before` itself. With a driver before CUDA 12.3 it begins at that end.
     fn start_early(&self, node: sys::CUgraphNode, before: sys::CUgraphNode) -> GpuResult<()> {
         let (graph, from, to) = (self.graph, [before], [node]);
         let early = self.context.call("cuGraphAddDependencies", || {

@@ -173,7 +173,7 @@ impl KernelOperation {
         module: &Arc<KernelModule>,
     ) -> Self {
         let Prepared { function, config, mut attributes } = prepared;
-        // In a graph it is a property of the edge, and not of the node.
+        // In a graph the early start is a property of the edge, and not of the node.
         let starts_early = attributes.iter().any(is_of_streams);
         attributes.retain(|attribute| !is_of_streams(attribute));
         let (args, _module) = (args.clone(), module.clone());

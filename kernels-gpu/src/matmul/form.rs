@@ -59,8 +59,8 @@ pub const fn waits_itself(form: usize) -> bool {
     matches!(form, WIDE | SQUARE)
 }
 
-/// Waits for the kernel before this one, and lets the one behind take places as this one's blocks leave them. It waits
-/// in turn: nothing of it runs before all blocks of this one have begun.
+/// Waits until the previous kernel has ended, then lets blocks of the next kernel take the multiprocessors that blocks of this
+/// kernel leave. The next kernel takes no place that this kernel needs: it is scheduled when all blocks of this kernel have begun.
 #[inline(always)]
 pub fn take_turn() {
     dependent::wait_for_previous();

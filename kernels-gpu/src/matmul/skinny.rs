@@ -14,8 +14,8 @@
 //! | along its rows | 4 columns, of each of eight along K | pairs of rows by `prmt` |
 //!
 //! A is read through the caches by every block. It may lie in either order; rows along K that begin at multiples of 16 bytes are
-//! loaded 16 bytes at a time, others element by element. Of B, what begins at other addresses and the end of K are loaded
-//! element by element, after all that is not.
+//! loaded 16 bytes at a time, others element by element. The end of K, and all of a B whose rows begin at other addresses, are
+//! loaded element by element, after the chunks of B that are loaded 16 bytes at a time.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 

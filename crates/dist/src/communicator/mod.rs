@@ -132,8 +132,8 @@ impl Communicator {
         }
         // A member that was lost before is noticed here.
         inner.fate.check()?;
-        // No rank makes a call before all watch: one that does not would not be told of a call that is refused. What is refused
-        // while this rank still leaves here is the error of its own first call.
+        // No rank makes a call before all ranks watch: a rank that does not watch yet is not told of calls that others refuse. A
+        // call that another rank refuses while this rank is still here becomes the error of this rank's first call.
         let Inner { world, key, fate, .. } = &*inner;
         let (what, made) = ("the making of a communicator", format!("{key}/made"));
         world.exchange_among(what, &made, fate.members(), Vec::new(), world.timeout())?;
