@@ -8,8 +8,8 @@ use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
-    Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, explain, explain_views, matmul,
-    matmul_into, scratch_bytes,
+    Choice, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, Tile, choices, explain,
+    explain_views, matmul, matmul_into, scratch_bytes,
 };
 use ferrowarp::{GpuError, GpuResult};
 use kernels_gpu::matmul::form::MatmulKernel;
@@ -129,7 +129,7 @@ fn many(order: Order, rows: usize, columns: usize, batches: usize) -> MatrixLayo
     MatrixLayout { batches, ..one(order, rows, columns) }
 }
 
-/// Runs a product and compares every element of D; what lies between the rows of D must stay.
+/// Runs a product and compares it.
 fn check<T: Element, D: Element>(
     a: &Host<T>,
     b: &Host<T>,
@@ -140,10 +140,23 @@ fn check<T: Element, D: Element>(
     Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
 {
     let before = Host::<D>::new(d_layout, || 7.0);
-    let found = product(a, b, c, &before, (alpha, beta)).unwrap();
-    let c = c.unwrap_or(&before);
+    let found = product(a, b, c, &before, (alpha, beta), None).unwrap();
+    compare(a, b, c, &before, (alpha, beta), &found, "");
+}
+
+/// Compares every element of D, which was `before`; what lies between its rows must have stayed.
+fn compare<T: Element, D: Element>(
+    a: &Host<T>,
+    b: &Host<T>,
+    c: Option<&Host<D>>,
+    before: &Host<D>,
+    (alpha, beta): (f32, f32),
+    found: &[D],
+    by: &str,
+) {
+    let (c, d_layout) = (c.unwrap_or(before), before.layout);
     let (x, y, z) = (a.exact(), b.exact(), c.exact());
-    let what = format!("{:?} times {:?} to {:?}", a.layout, b.layout, before.layout);
+    let what = format!("{:?} times {:?} to {:?} {by}", a.layout, b.layout, before.layout);
     let mut is_inside = vec![false; found.len()];
     for batch in 0..d_layout.batches {
         let (x, y, z) = (a.reference(&x, batch), b.reference(&y, batch), c.reference(&z, batch));
@@ -176,6 +189,7 @@ fn product<T: Element, D: Element>(
     c: Option<&Host<D>>,
     d: &Host<D>,
     (alpha, beta): (f32, f32),
+    choice: Option<Choice>,
 ) -> GpuResult<Vec<D>>
 where
     Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
@@ -186,6 +200,7 @@ where
     if let (Some(z), Some(c)) = (&z, c) {
         options = options.c(Matrix::new(z, c.layout)?);
     }
+    options = choice.map_or(options, |choice| options.choice(choice));
     let mut scratch = Scratch::new(gpu())?;
     let views = (Matrix::new(&x, a.layout)?, Matrix::new(&y, b.layout)?);
     matmul_into(
@@ -228,6 +243,77 @@ fn f16_of_every_size() {
     every_size::<f16>();
 }
 
+/// Every kernel, tile and division of K that there is for a product.
+fn every_choice<T: Element, D: Element>(sizes: [usize; 3], orders: [Order; 3], beta: f32)
+where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    let (mut rng, [m, n, k]) = (rng(), sizes);
+    let a = Host::<T>::new(one(orders[0], m, k), uniform(&mut rng));
+    let b = Host::<T>::new(one(orders[1], k, n), uniform(&mut rng));
+    let d = Host::<D>::new(one(orders[2], m, n), || 7.0);
+    let (x, y, mut out) = (upload(&a.values), upload(&b.values), upload(&d.values));
+    let (x, y) = (Matrix::new(&x, a.layout).unwrap(), Matrix::new(&y, b.layout).unwrap());
+    let all = choices(gpu(), x, y, &MatrixMut::new(&mut out, d.layout).unwrap()).unwrap();
+    for choice in all.into_iter().filter(|choice| choice.splits <= 3) {
+        let run = || product(&a, &b, None, &d, (0.5, beta), Some(choice)).unwrap();
+        let found = run();
+        compare(&a, &b, None, &d, (0.5, beta), &found, &format!("by {choice}"));
+        let bytes = |d: &[D]| bytemuck::cast_slice::<D, u8>(d).to_vec();
+        assert_eq!(bytes(&found), bytes(&run()), "{choice}");
+    }
+}
+
+#[test]
+fn every_choice_gives_the_product() {
+    let [row, column] = ORDERS;
+    // Few rows and few columns; two narrow tiles; all large tiles, with a part of each; as many steps along K as parts, and fewer.
+    every_choice::<bf16, bf16>([9, 300, 264], [row, row, row], 0.0);
+    every_choice::<bf16, f32>([9, 300, 264], [row, column, column], -2.0);
+    every_choice::<f16, f16>([300, 16, 500], [column, column, row], -2.0);
+    every_choice::<bf16, bf16>([300, 70, 200], [row, row, column], 0.0);
+    every_choice::<f16, f32>([71, 130, 72], [column, row, row], 1.0);
+    every_choice::<bf16, bf16>([137, 193, 330], [row, row, row], 0.0);
+    every_choice::<bf16, f32>([137, 257, 130], [column, column, row], 1.0);
+}
+
+#[test]
+fn every_tile_is_among_the_choices() {
+    let x = upload(&vec![bf16::ONE; 300 * 512]);
+    let few = Matrix::row_major(&x, 9, 512).unwrap();
+    let many = Matrix::column_major(&x, 512, 300).unwrap();
+    let mut d = poisoned::<bf16>(9 * 300);
+    let view = MatrixMut::row_major(&mut d, 9, 300).unwrap();
+    let all = choices(gpu(), few, many, &view).unwrap();
+    assert!(all.windows(2).all(|two| two[0].cycles <= two[1].cycles));
+    assert_eq!(all[0], explain_views(gpu(), few, many, &view).unwrap());
+    let has = |tile, parts| {
+        all.iter().any(|choice| {
+            matches!(choice.kernel, Kernel::Hopper { tile: own, .. } if own == tile)
+                && choice.parts == parts
+        })
+    };
+    if all.iter().any(|choice| matches!(choice.kernel, Kernel::Hopper { .. })) {
+        for (tile, most) in [
+            (Tile::Wide, 1),
+            (Tile::Middle, 1),
+            (Tile::Square, 8),
+            (Tile::Narrow, 8),
+            (Tile::Slim, 8),
+        ] {
+            assert!(has(tile, 1) && has(tile, most), "{tile:?}");
+        }
+    }
+    // Another product's choice is refused.
+    let (turned, many) = (Matrix::row_major(&x, 512, 9).unwrap(), Matrix::row_major(&x, 300, 512));
+    let mut d = poisoned::<bf16>(300 * 9);
+    let view = MatrixMut::row_major(&mut d, 300, 9).unwrap();
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    let options = Options::new().choice(Choice { blocks: 1 << 20, ..all[0] });
+    let error = matmul_into(gpu(), many.unwrap(), turned, view, options, &mut scratch).unwrap_err();
+    assert!(error.to_string().contains("not a choice for this product"), "{error}");
+}
+
 #[test]
 fn all_orders_of_all_matrices() {
     let mut rng = rng();
@@ -262,7 +348,7 @@ fn a_long_sum_is_split_and_the_same_again() {
     let b = Host::<bf16>::new(one(Order::ColumnMajor, k, n), uniform(&mut rng));
     check::<bf16, bf16>(&a, &b, None, one(Order::ColumnMajor, m, n), (3.0, 0.5));
     let d = Host::<f32>::new(one(Order::RowMajor, m, n), || 0.0);
-    let [first, second] = [(); 2].map(|()| product(&a, &b, None, &d, (1.0, 0.0)).unwrap());
+    let [first, second] = [(); 2].map(|()| product(&a, &b, None, &d, (1.0, 0.0), None).unwrap());
     let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&first), bits(&second));
 }
@@ -317,17 +403,23 @@ fn long_sums_of_few_rows_are_split_and_the_same_again() {
     let mut rng = rng();
     // More parts than one thread adds, and fewer.
     for (m, n, k, is_shared) in [(3, 22, 9000, true), (2, 45, 6000, false)] {
-        let choice = explain(gpu(), [m, n, k], 1);
+        // Rows that the copy engine does not address.
+        let a = Host::<bf16>::aligned(one(Order::RowMajor, m, k), 1, uniform(&mut rng));
+        let b = Host::<bf16>::aligned(one(Order::ColumnMajor, k, n), 1, uniform(&mut rng));
+        let (x, y) = (upload(&a.values), upload(&b.values));
+        let (x, y) = (Matrix::new(&x, a.layout).unwrap(), Matrix::new(&y, b.layout).unwrap());
+        let mut d = poisoned::<bf16>(m * n);
+        let view = MatrixMut::row_major(&mut d, m, n).unwrap();
+        let choice = explain_views(gpu(), x, y, &view).unwrap();
         assert!(matches!(choice.kernel, Kernel::Skinny { .. }), "{choice}");
         assert_eq!((choice.splits > 1, choice.splits >= 16), (true, is_shared), "{choice}");
-        let a = Host::<bf16>::new(one(Order::RowMajor, m, k), uniform(&mut rng));
-        let b = Host::<bf16>::new(one(Order::ColumnMajor, k, n), uniform(&mut rng));
         check::<bf16, bf16>(&a, &b, None, one(Order::ColumnMajor, m, n), (3.0, 0.5));
-        let turned = Host::<bf16>::new(one(Order::ColumnMajor, n, k), uniform(&mut rng));
-        let few = Host::<bf16>::new(one(Order::RowMajor, k, m), uniform(&mut rng));
+        let turned = Host::<bf16>::aligned(one(Order::ColumnMajor, n, k), 1, uniform(&mut rng));
+        let few = Host::<bf16>::aligned(one(Order::RowMajor, k, m), 1, uniform(&mut rng));
         check::<bf16, f32>(&turned, &few, None, one(Order::RowMajor, n, m), (1.0, 0.5));
         let d = Host::<f32>::new(one(Order::RowMajor, m, n), || 0.0);
-        let [first, second] = [(); 2].map(|()| product(&a, &b, None, &d, (1.0, 0.0)).unwrap());
+        let [first, second] =
+            [(); 2].map(|()| product(&a, &b, None, &d, (1.0, 0.0), None).unwrap());
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&first), bits(&second));
     }
@@ -367,7 +459,7 @@ fn integers_are_exact() {
     let a = Host::<f16>::new(one(Order::ColumnMajor, m, k), &mut small);
     let b = Host::<f16>::new(one(Order::RowMajor, k, n), &mut small);
     let d = Host::<f32>::new(one(Order::RowMajor, m, n), || 0.0);
-    let found = product(&a, &b, None, &d, (1.0, 0.0)).unwrap();
+    let found = product(&a, &b, None, &d, (1.0, 0.0), None).unwrap();
     let (x, y) = (a.exact(), b.exact());
     let products = expected::matmul([&a.reference(&x, 0), &b.reference(&y, 0)], (1.0, 0.0), None);
     for (at, product) in products.iter().enumerate() {
@@ -413,7 +505,7 @@ fn nan_and_infinity_go_through_rows(m: usize) {
         let a = Host::<bf16>::new(one(Order::RowMajor, m, k), special(5 * k + 3, value));
         let d = Host::<bf16>::new(one(Order::RowMajor, m, n), || 0.0);
         for alpha in [1.0, 0.0] {
-            let found = product(&a, &b, None, &d, (alpha, 0.0)).unwrap();
+            let found = product(&a, &b, None, &d, (alpha, 0.0), None).unwrap();
             let at = |i, j| found[d.index(0, i, j)].to_f32();
             let expected = alpha * value;
             assert!(
@@ -433,7 +525,10 @@ fn a_bias_and_an_activation_are_part_of_the_product() {
         ([70, 131, 64], 1),
         ([9, 131, 64], 8),
         ([131, 9, 64], 8),
+        ([9, 131, 64], 1),
+        ([131, 9, 64], 1),
         ([2, 45, 6000], 8),
+        ([2, 45, 6000], 1),
     ] {
         a_bias_and_an_activation(sizes, align);
     }

@@ -8,7 +8,7 @@
 //! | [`rank`], [`size`], [`sync`] | yes |
 //! | [`ClusterCounters`]: counters in every block, that all blocks of the cluster add to | yes |
 //! | [`arrive`]: half of a [`sync`] | no |
-//! | [`map_shared`], [`DistributedArray`]: another block's shared memory | no |
+//! | [`map_shared`], [`DistributedArray`], [`store_async`]: another block's shared memory | no |
 //!
 //! A panic in a cluster of several blocks is a trap once it is reported, which ends the kernel: the shared
 //! memory of a block whose threads have all ended is another one's, and the blocks beside it may still
@@ -19,12 +19,15 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use crate::mbarrier::Mbarrier;
 use crate::shared::{SharedArray, SharedAtomics};
 use core::marker::PhantomData;
 use cuda_std_macros::gpu_only;
 
 #[cfg(target_os = "cuda")]
 use crate::atomic::{Ordering, Scope, fetch_add};
+#[cfg(target_os = "cuda")]
+use crate::mbarrier::shared_address;
 #[cfg(target_os = "cuda")]
 use core::arch::asm;
 
@@ -143,6 +146,27 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
             r = in(reg32) rank, options(pure, nomem, nostack));
     }
     mapped
+}
+
+/// Starts to store 16 bytes where the block with that rank has what this block has at `to`, and lets the barrier at the place of
+/// `barrier` there count them (`st.async`). Who waits for the barrier's phase sees them.
+///
+/// # Safety
+/// - `to` is in shared memory, the place is valid for writes, aligned to 16 bytes, and nothing else reaches it until the phase is over.
+/// - The promises of [`Mbarrier`], for the other block's: the phase expects the bytes.
+/// - The other block has started, and does not end before the phase is over.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn store_async(to: *mut [u32; 4], words: [u32; 4], barrier: Mbarrier, rank: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("{{ .reg .b32 to, barrier; mapa.shared::cluster.u32 to, {t}, {r};",
+            "mapa.shared::cluster.u32 barrier, {b}, {r};",
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [to], {{{x}, {y}, {z}, {w}}}, [barrier]; }}",
+            t = in(reg32) shared_address(to), b = in(reg32) barrier.address(), r = in(reg32) rank,
+            x = in(reg32) words[0], y = in(reg32) words[1], z = in(reg32) words[2],
+            w = in(reg32) words[3], options(nostack));
+    }
 }
 
 /// A shared array of every block of the cluster, at the same address in each.

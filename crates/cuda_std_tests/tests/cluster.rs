@@ -36,6 +36,28 @@ fn blocks_reach_one_anothers_arrays() {
 }
 
 #[test]
+fn asynchronous_stores_reach_every_block() {
+    let blocks = 8;
+    let out = poisoned::<u32>(gpu(), 4 * 32 * blocks);
+    // SAFETY: there is room.
+    done(unsafe {
+        clusters::send_to_all::launch(gpu(), Grid1::new(blocks as u32), out.as_device_ptr())
+    });
+    for (at, values) in download(&out).chunks(4).enumerate() {
+        let (block, thread) = (at as u32 / 32, at as u32 % 32);
+        let first = block / 4 * 4;
+        let in_order = |of: [u32; 4]| of.into_iter().fold(0, |sum, value| sum * 100 + value);
+        let expected = [
+            in_order([0, 1, 2, 3]),
+            in_order([block % 4; 4]),
+            in_order([thread; 4]),
+            in_order([first, first + 1, first + 2, first + 3]),
+        ];
+        assert_eq!(values, expected, "block {block}, thread {thread}");
+    }
+}
+
+#[test]
 fn counters_are_spread_over_a_cluster() {
     let x: Vec<u32> = (0..3000u32).map(|i| i * i % 16).collect();
     let (x_gpu, mut counts) = (upload(gpu(), &x), upload(gpu(), &[0u32; 16]));

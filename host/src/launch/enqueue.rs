@@ -75,20 +75,18 @@ unsafe fn launch_warm(
     let inner = stream.inner();
     inner.note_launch(kernel.name, &config);
     let starts_early = groups::starts_early(&kernel.contract, inner.context().info());
+    let start_with = |attributes: &[LaunchAttribute]| {
+        // SAFETY: the caller's promise.
+        unsafe { groups::start_raw(inner.handle(), function, config, args, attributes) }
+    };
     inner
         .context()
-        .call_on_stream("cuLaunchKernel", || {
-            let handle = inner.handle();
+        .call_on_stream("cuLaunchKernel", || match (kernel.contract.cluster, starts_early) {
             // SAFETY: the caller's promise.
-            unsafe {
-                match starts_early {
-                    true => {
-                        let attributes = [groups::early_start()];
-                        groups::start_raw(handle, function, config, args, &attributes)
-                    }
-                    false => start_raw(handle, function, config, args),
-                }
-            }
+            (None, false) => unsafe { start_raw(inner.handle(), function, config, args) },
+            (None, true) => start_with(&[groups::early_start()]),
+            (Some(blocks), false) => start_with(&[groups::clusters(blocks)]),
+            (Some(blocks), true) => start_with(&[groups::clusters(blocks), groups::early_start()]),
         })
         .with_gpu_context(|| format!("launching `{}`", kernel.name))
 }
@@ -154,7 +152,7 @@ pub(crate) fn prepare(
     check_dims(kernel.name, &config, stream.inner().context().info())?;
     let prepared = prepare_function(stream, kernel, config, args)
         .with_gpu_context(|| format!("launching `{}`", kernel.name))?;
-    if prepared.attributes.iter().all(groups::is_of_streams) && config == asked {
+    if !kernel.contract.cooperative && config == asked {
         stream.module().note_checked(kernel, config, prepared.function);
     }
     Ok(Some(prepared))

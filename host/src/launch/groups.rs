@@ -42,8 +42,8 @@ pub(super) fn attributes(
     function: Function,
 ) -> GpuResult<Vec<LaunchAttribute>> {
     let mut attributes = Vec::new();
-    if let Some((x, y, z)) = kernel.contract.cluster {
-        attributes.push(LaunchAttribute::new(CLUSTER_DIMENSION, &[x, y, z]));
+    if let Some(blocks) = kernel.contract.cluster {
+        attributes.push(clusters(blocks));
         check_cluster(stream, kernel, config, function, &attributes)?;
     }
     if kernel.contract.cooperative {
@@ -61,6 +61,11 @@ pub(super) fn attributes(
 #[inline]
 pub(super) fn starts_early(contract: &Contract, info: &DeviceInfo) -> bool {
     contract.dependent && info.compute_capability >= (9, 0)
+}
+
+/// The attribute of a launch in clusters of so many blocks.
+pub(super) fn clusters((x, y, z): (u32, u32, u32)) -> LaunchAttribute {
+    LaunchAttribute::new(CLUSTER_DIMENSION, &[x, y, z])
 }
 
 /// The attribute of a launch that [`starts_early`].
@@ -122,8 +127,7 @@ impl MeasureOccupancy for ClustersAtOnce<'_> {
     fn occupancy(&self, kernel: &'static Kernel) -> GpuResult<u32> {
         let function = self.stream.module().function(kernel)?;
         allow_shared(self.stream, kernel, &self.config, function)?;
-        let (x, y, z) = kernel.contract.cluster.unwrap_or((1, 1, 1));
-        let attributes = [LaunchAttribute::new(CLUSTER_DIMENSION, &[x, y, z])];
+        let attributes = [clusters(kernel.contract.cluster.unwrap_or((1, 1, 1)))];
         active_clusters(self.stream, &self.config, function, &attributes)
             .with_gpu_context(|| format!("asking for the clusters of `{}`", kernel.name))
     }

@@ -28,7 +28,7 @@ struct CachedFunction {
     allowed_bytes: u32,
 }
 
-/// A launch that passed all checks of its shape, and needs no attributes but an early start.
+/// A launch that passed all checks of its shape, and needs no attributes but clusters and an early start.
 #[derive(Clone, Copy)]
 struct CheckedLaunch {
     module: ModuleId,

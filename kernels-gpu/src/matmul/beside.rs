@@ -94,6 +94,23 @@ impl<'a, D: Value, E: Epilogue> Beside<'a, D, E> {
         if self.problem.beta != 0.0 {
             value += self.problem.beta * c;
         }
+        self.apply_to(value, c, (of_row, of_column), [batch, row, column])
+    }
+
+    /// [`apply`](Self::apply) where C is not read.
+    #[inline(always)]
+    pub fn apply_without_c(&self, sum: f32, vectors: (f32, f32), at: [u32; 3]) -> f32 {
+        self.apply_to(self.problem.alpha * sum, 0.0, vectors, at)
+    }
+
+    #[inline(always)]
+    fn apply_to(
+        &self,
+        value: f32,
+        c: f32,
+        (of_row, of_column): (f32, f32),
+        [batch, row, column]: [u32; 3],
+    ) -> f32 {
         let (per_row, per_column) = self.problem.callers(of_row, of_column);
         let (row, column) = self.problem.callers(row, column);
         self.epilogue.apply(Entry { value, c, per_row, per_column, row, column, batch })

@@ -7,12 +7,20 @@ use cuda_std::bf16;
 use cuda_std::dependent;
 use cuda_std::grid_constant::MapWords;
 #[cfg(not(target_os = "cuda"))]
-use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, Launch};
+use cuda_std::launch::{
+    Args, DevicePtr, DeviceRead, DeviceWrite, Instance, Kernel, Launch, LaunchConfig,
+};
 
 /// [`hopper`] with tiles of 128 × 256.
 pub const WIDE: usize = 256;
+/// [`hopper`] with tiles of 128 × 192.
+pub const MIDDLE: usize = 192;
 /// [`hopper`] with tiles of 128 × 128.
 pub const SQUARE: usize = 128;
+/// [`hopper`] with tiles of 128 × 64.
+pub const NARROW: usize = 64;
+/// [`hopper`] with tiles of 128 × 16.
+pub const SLIM: usize = 16;
 /// [`finish`].
 pub const FINISH: usize = 0;
 /// [`skinny`].
@@ -36,7 +44,8 @@ pub const fn threads(form: usize) -> usize {
 pub const fn min_blocks(form: usize) -> usize {
     match form {
         SKINNY | WARPS => 2,
-        _ => 1,
+        FINISH => 1,
+        _ => hopper::blocks_at_once(form),
     }
 }
 
@@ -49,14 +58,17 @@ pub const fn shared_bytes(form: usize) -> usize {
         // All elements of these products have 16 bits.
         WARPS => warps::shared_bytes::<bf16>(),
         WIDE => hopper::shared_bytes::<WIDE>(),
-        _ => hopper::shared_bytes::<SQUARE>(),
+        MIDDLE => hopper::shared_bytes::<MIDDLE>(),
+        SQUARE => hopper::shared_bytes::<SQUARE>(),
+        NARROW => hopper::shared_bytes::<NARROW>(),
+        _ => hopper::shared_bytes::<SLIM>(),
     }
 }
 
 /// Whether the form calls [`take_turn`] itself, after work that does not depend on the kernel before.
 #[must_use]
 pub const fn waits_itself(form: usize) -> bool {
-    matches!(form, WIDE | SQUARE)
+    matches!(form, WIDE | MIDDLE | SQUARE | NARROW | SLIM)
 }
 
 /// Waits until the previous kernel has ended, then lets blocks of the next kernel take the multiprocessors that blocks of this
@@ -68,18 +80,68 @@ pub fn take_turn() {
 }
 
 /// What all forms are launched with, but for the matrices.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// The kernel: [`WIDE`], [`SQUARE`], [`SKINNY`], [`WARPS`] or [`FINISH`].
+    /// The kernel: [`WIDE`], [`MIDDLE`], [`SQUARE`], [`NARROW`], [`SLIM`], [`SKINNY`], [`WARPS`] or [`FINISH`].
     pub form: usize,
-    /// Blocks.
+    /// Blocks: a multiple of those of a cluster.
     pub blocks: u32,
+    /// Blocks of a cluster: of [`SQUARE`], [`NARROW`] and [`SLIM`] 1, 2, 4 or 8, else 1.
+    pub cluster: u32,
     /// The tensor maps of A, B and D; zeros where the form takes none.
     pub maps: [MapWords; 3],
     /// The tiles; zeros where the form has none.
     pub schedule: Schedule,
     /// The product.
     pub problem: Problem,
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self {
+            form: FINISH,
+            blocks: 0,
+            cluster: 1,
+            maps: Default::default(),
+            schedule: Schedule::default(),
+            problem: Problem::default(),
+        }
+    }
+}
+
+/// The kernel `K` in clusters of so many blocks.
+#[cfg(not(target_os = "cuda"))]
+#[doc(hidden)]
+#[must_use]
+pub const fn in_clusters<K: Instance>(blocks: u64) -> Kernel {
+    Kernel { contract: K::KERNEL.contract.with_cluster([blocks, 1, 1]), ..*K::KERNEL }
+}
+
+/// Launches `kernel` in place of the one that it is asked for, which is the same but for the clusters: a kernel whose contract has none runs
+/// with any, and one entry serves all.
+#[cfg(not(target_os = "cuda"))]
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct InClusters<'a, L> {
+    /// Where to.
+    pub on: &'a L,
+    /// From [`in_clusters`].
+    pub kernel: &'static Kernel,
+}
+
+#[cfg(not(target_os = "cuda"))]
+impl<L: Launch> Launch for InClusters<'_, L> {
+    type Error = L::Error;
+
+    unsafe fn launch(
+        &self,
+        _: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> Result<(), L::Error> {
+        // SAFETY: the caller's promise: both kernels have the same parameters.
+        unsafe { self.on.launch(self.kernel, config, args) }
+    }
 }
 
 /// An [`Epilogue`] that has kernels which multiply matrices of `T` and store elements of `D`.
@@ -131,7 +193,10 @@ macro_rules! matmul_kernels {
         /// As the form's function has it.
         #[::cuda_std::kernel(
             { $crate::matmul::form::WIDE },
+            { $crate::matmul::form::MIDDLE },
             { $crate::matmul::form::SQUARE },
+            { $crate::matmul::form::NARROW },
+            { $crate::matmul::form::SLIM },
             { $crate::matmul::form::FINISH },
             { $crate::matmul::form::SKINNY },
             { $crate::matmul::form::WARPS },
@@ -175,13 +240,25 @@ macro_rules! matmul_kernels {
                     ),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    form::WIDE => $crate::matmul::hopper::multiply::<$t, $d, $e, { form::WIDE }>(
-                        maps, &schedule, &problem, c, per_row, per_column, d, epilogue,
-                    ),
+                    form::WIDE => $crate::matmul::hopper::multiply::<
+                        $t, $d, $e, { form::WIDE }, { $crate::matmul::hopper::stages(form::WIDE) },
+                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    form::SQUARE => $crate::matmul::hopper::multiply::<$t, $d, $e, { form::SQUARE }>(
-                        maps, &schedule, &problem, c, per_row, per_column, d, epilogue,
-                    ),
+                    form::MIDDLE => $crate::matmul::hopper::multiply::<
+                        $t, $d, $e, { form::MIDDLE }, { $crate::matmul::hopper::stages(form::MIDDLE) },
+                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    form::SQUARE => $crate::matmul::hopper::multiply::<
+                        $t, $d, $e, { form::SQUARE }, { $crate::matmul::hopper::stages(form::SQUARE) },
+                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    form::NARROW => $crate::matmul::hopper::multiply::<
+                        $t, $d, $e, { form::NARROW }, { $crate::matmul::hopper::stages(form::NARROW) },
+                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    form::SLIM => $crate::matmul::hopper::multiply::<
+                        $t, $d, $e, { form::SLIM }, { $crate::matmul::hopper::stages(form::SLIM) },
+                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
                     _ => {}
                 }
             }
@@ -204,20 +281,40 @@ macro_rules! matmul_kernels {
                 d: &mut impl ::cuda_std::launch::DeviceWrite<$d>,
             ) -> ::core::result::Result<(), L::Error> {
                 use $crate::matmul::form::{self, Arguments};
-                let &Arguments { form, blocks, maps, schedule, problem } = arguments;
+                let &Arguments { form, blocks, cluster, maps, schedule, problem } = arguments;
                 let grid = ::cuda_std::launch::Grid1::new(blocks);
                 macro_rules! launch {
                     ($form:expr) => {
+                        launch!($form, on)
+                    };
+                    ($form:expr, $on:expr) => {
                         $name::<{ $form }>::launch(
-                            on, grid, maps, schedule, problem, a, b, c, c_from, per_row, per_column, d, self,
+                            $on, grid, maps, schedule, problem, a, b, c, c_from, per_row, per_column, d, self,
                         )
+                    };
+                    ($form:expr, clusters of $blocks:literal) => {
+                        launch!($form, &form::InClusters {
+                            on,
+                            kernel: const { &form::in_clusters::<$name<{ $form }>>($blocks) },
+                        })
+                    };
+                    ($form:expr, in cluster) => {
+                        match cluster {
+                            2 => launch!($form, clusters of 2),
+                            4 => launch!($form, clusters of 4),
+                            8 => launch!($form, clusters of 8),
+                            _ => launch!($form),
+                        }
                     };
                 }
                 // SAFETY: the caller's promise.
                 unsafe {
                     match form {
                         form::WIDE => launch!(form::WIDE),
-                        form::SQUARE => launch!(form::SQUARE),
+                        form::MIDDLE => launch!(form::MIDDLE),
+                        form::SQUARE => launch!(form::SQUARE, in cluster),
+                        form::NARROW => launch!(form::NARROW, in cluster),
+                        form::SLIM => launch!(form::SLIM, in cluster),
                         form::SKINNY => launch!(form::SKINNY),
                         form::WARPS => launch!(form::WARPS),
                         _ => launch!(form::FINISH),

@@ -1,5 +1,7 @@
 //! D, written element by element.
 
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code))]
+
 use super::beside::Beside;
 use super::{Epilogue, Problem, Value};
 
@@ -45,6 +47,43 @@ impl<'a, D: Value, E: Epilogue> Output<'a, D, E> {
             unsafe {
                 let value = self.beside.finish(sum, batch, row, column);
                 self.d.add(self.problem.d.index(batch, row, column)).write(value);
+            }
+        }
+    }
+
+    /// Writes four elements, those that are inside: two neighbours of a row, and those eight rows below.
+    ///
+    /// # Safety
+    /// As [`write`](Self::write), for all of them.
+    #[inline(always)]
+    pub unsafe fn write_four(&self, sums: [f32; 4], batch: usize, row: usize, column: usize) {
+        let is_inside = row + 8 < self.problem.m as usize && column + 1 < self.problem.n as usize;
+        // SAFETY: the caller's promise; all are inside, or each is checked.
+        unsafe {
+            if !is_inside || self.beside.reads_c() {
+                self.write_pair([sums[0], sums[1]], batch, row, [column, column + 1]);
+                self.write_pair([sums[2], sums[3]], batch, row + 8, [column, column + 1]);
+                return;
+            }
+            let of_rows = [self.beside.of_row(row), self.beside.of_row(row + 8)];
+            let of_columns = [self.beside.of_column(column), self.beside.of_column(column + 1)];
+            let value = |below: usize, right: usize| {
+                let vectors = (of_rows[below], of_columns[right]);
+                let at = [batch as u32, (row + 8 * below) as u32, (column + right) as u32];
+                self.beside.apply_without_c(sums[2 * below + right], vectors, at)
+            };
+            let strides = self.problem.d;
+            let above = self.d.add(strides.index(batch, row, column));
+            let below = above.add(8 * strides.row as usize);
+            if self.has_pairs {
+                above.cast::<D::Pair>().write(D::pair([value(0, 0), value(0, 1)]));
+                below.cast::<D::Pair>().write(D::pair([value(1, 0), value(1, 1)]));
+            } else {
+                let right = strides.column as usize;
+                above.write(D::narrow(value(0, 0)));
+                above.add(right).write(D::narrow(value(0, 1)));
+                below.write(D::narrow(value(1, 0)));
+                below.add(right).write(D::narrow(value(1, 1)));
             }
         }
     }

@@ -95,7 +95,7 @@ impl<T, const STAGES: usize> TilePipeline<T, STAGES> {
     /// The side that fills.
     ///
     /// # Safety
-    /// One thread of the block uses it, and it alone.
+    /// One thread of the block uses it, and it alone; or one warp, with [`fill_by_warp`](TileProducer::fill_by_warp).
     #[inline(always)]
     pub unsafe fn producer(self) -> TileProducer<T, STAGES> {
         TileProducer { pipeline: self, ring: Ring::new() }
@@ -158,6 +158,29 @@ impl<T, const STAGES: usize> TileProducer<T, STAGES> {
             let _ = slot.full.arrive_expecting(size_of::<T>() as u32);
         }
         copies(&slot);
+        self.ring.advance();
+    }
+}
+
+impl<T, const STAGES: usize> TileProducer<T, STAGES> {
+    /// [`fill`](Self::fill) by a whole warp, whose first lane starts the copies. What the copies take is computed by all lanes, in
+    /// the registers that a warp has for such values; one thread alone takes several times as long.
+    ///
+    /// # Safety
+    /// As [`fill`](Self::fill); all lanes of the warp call this together, and no other thread fills stages.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn fill_by_warp(&mut self, copies: impl FnOnce(&Slot<T>)) {
+        let stage = self.ring.stage();
+        let slot = Slot { stage: self.pipeline.stage(stage), full: self.pipeline.full(stage) };
+        // SAFETY: as in `fill`.
+        unsafe {
+            self.pipeline.free(stage).wait_parity(self.ring.parity_before());
+            if crate::warp::lane_id() == 0 {
+                let _ = slot.full.arrive_expecting(size_of::<T>() as u32);
+                copies(&slot);
+            }
+        }
         self.ring.advance();
     }
 }

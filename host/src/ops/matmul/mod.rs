@@ -26,12 +26,12 @@
 //!
 //! # Which kernel runs
 //! [`explain`] says it, and why, and [`explain_views`] for matrices that are not aligned:
-//! - On Hopper (`sm_90a`) tiles of 128 × 256 or 128 × 128 by TMA and `wgmma`.
-//! - With at most 16 rows or columns of D, on every device, a kernel that reads the larger matrix once, as fast as memory gives it.
+//! - On Hopper (`sm_90a`) tiles of 128 × 256 to 128 × 16 by TMA and `wgmma`.
 //! - On other devices since `sm_80`, and where the address or the leading dimension of A or B is not a multiple of 16 bytes, which the copy engine
-//!   cannot address, tiles of 128 × 128 by `cp.async` and `mma`.
+//!   cannot address, tiles of 128 × 128 by `cp.async` and `mma`; with at most 16 rows or columns of D, a kernel that reads the larger matrix once.
 //!
-//! Where the first two have too few tiles for the device, K is split, and the partial sums are added in a fixed order.
+//! Where there are too few tiles for the device, K is divided, among the blocks of a cluster or by a second kernel, and the partial sums are added in
+//! a fixed order. [`choices`] lists all that may run, and [`Options::choice`] takes one of them.
 
 mod choice;
 mod matrix;
@@ -56,9 +56,7 @@ use self::steps::grid_blocks;
 use super::scan::unwritten;
 use super::scratch::{Scratch, size_of_parts};
 use super::views::As;
-#[cfg(doc)]
-use crate::error::GpuError;
-use crate::error::GpuResult;
+use crate::error::{GpuError, GpuResult};
 use crate::memory::{DeviceBuffer, DeviceSlice};
 use crate::stream::{AsStream, Stream};
 
@@ -74,6 +72,7 @@ pub struct Options<'a, D: Pod, E = Plain> {
     per_row: Option<DeviceSlice<'a, D>>,
     per_column: Option<DeviceSlice<'a, D>>,
     epilogue: E,
+    choice: Option<Choice>,
 }
 
 impl<D: Pod> Options<'_, D> {
@@ -81,7 +80,7 @@ impl<D: Pod> Options<'_, D> {
     #[must_use]
     pub fn new() -> Self {
         let (c, per_row, per_column) = (None, None, None);
-        Self { alpha: 1.0, beta: 0.0, c, per_row, per_column, epilogue: Plain }
+        Self { alpha: 1.0, beta: 0.0, c, per_row, per_column, epilogue: Plain, choice: None }
     }
 }
 
@@ -125,8 +124,14 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
     /// What becomes of each sum: one of [`kernels_gpu::matmul`], or one of your own kernel crate.
     #[must_use]
     pub fn epilogue<F: Epilogue>(self, epilogue: F) -> Options<'a, D, F> {
-        let Self { alpha, beta, c, per_row, per_column, .. } = self;
-        Options { alpha, beta, c, per_row, per_column, epilogue }
+        let Self { alpha, beta, c, per_row, per_column, choice, .. } = self;
+        Options { alpha, beta, c, per_row, per_column, epilogue, choice }
+    }
+
+    /// One of [`choices`], in place of what the cost model takes: where a measurement knows better.
+    #[must_use]
+    pub fn choice(self, choice: Choice) -> Self {
+        Self { choice: Some(choice), ..self }
     }
 }
 
@@ -158,7 +163,7 @@ where
 ///
 /// # Errors
 /// [`InvalidArgument`](GpuError::InvalidArgument) if shapes do not fit (the message has both), for a size of 2^31 or more, if D overlaps A, B or
-/// itself; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
+/// itself, for a [choice](Options::choice) that is not one of this product; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
 /// another length than D's rows or columns or is missing; errors of the driver.
 pub fn matmul_into<T: Pod, D: Pod, E>(
     on: &impl AsStream,
@@ -205,6 +210,24 @@ pub fn explain(on: &impl AsStream, sizes: [usize; 3], batches: usize) -> Choice 
     Choice::new(&machine, sizes, batches, Allows::ALL)
 }
 
+/// Everything that [`matmul_into`] may launch for these matrices, the fastest first by the cost model, for [`Options::choice`]. The scratch of another
+/// choice than the first may be larger than [`scratch_bytes`].
+///
+/// # Errors
+/// As [`matmul_into`] for shapes and overlaps.
+pub fn choices<T: Pod, D: Pod>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: &MatrixMut<'_, D>,
+) -> GpuResult<Vec<Choice>> {
+    let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
+    let machine = Machine::of(on.as_stream().inner().context().info());
+    let mut found = prepared.choices(&machine, true);
+    found.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
+    Ok(found)
+}
+
 /// As [`explain`], for these matrices: their orders and their alignment count. (Sizes are those of the kernel, which computes the transpose
 /// of a column-major D.)
 ///
@@ -223,9 +246,28 @@ pub fn explain_views<T: Pod, D: Pod>(
 
 impl Prepared {
     fn choice(&self, machine: &Machine, can_split: bool) -> Choice {
-        let allows = Allows { splits: can_split, copy_engine: self.is_mapped() };
+        let (sizes, batches) = self.sizes();
+        Choice::new(machine, sizes, batches, self.allows(can_split))
+    }
+
+    fn choices(&self, machine: &Machine, can_split: bool) -> Vec<Choice> {
+        let (sizes, batches) = self.sizes();
+        let mut found = Vec::new();
+        Choice::for_each(machine, sizes, batches, self.allows(can_split), |c| found.push(c));
+        found
+    }
+
+    fn sizes(&self) -> ([usize; 3], usize) {
         let Problem { m, n, k, batches, .. } = self.problem;
-        Choice::new(machine, [m, n, k].map(|size| size as usize), batches as usize, allows)
+        ([m, n, k].map(|size| size as usize), batches as usize)
+    }
+
+    fn allows(&self, can_split: bool) -> Allows {
+        Allows {
+            splits: can_split,
+            copy_engine: self.is_mapped(),
+            few_along_k: self.has_few_along_k(),
+        }
     }
 
     /// The arguments of the kernel that multiplies, to D at `d_address`, whose elements have `d_bytes`.
@@ -238,12 +280,12 @@ impl Prepared {
     ) -> GpuResult<Arguments> {
         let (form, blocks) = (choice.kernel.form(), grid_blocks(choice.blocks)?);
         let (maps, schedule) = match choice.kernel {
-            Kernel::Hopper(tile) => {
-                self.schedule(stream, (tile, choice.group), d_address, d_bytes)?
+            Kernel::Hopper { tile, .. } => {
+                self.schedule(stream, (tile, choice), d_address, d_bytes)?
             }
             _ => Default::default(),
         };
-        Ok(Arguments { form, blocks, maps, schedule, problem: self.problem })
+        Ok(Arguments { form, blocks, cluster: choice.parts, maps, schedule, problem: self.problem })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -261,7 +303,14 @@ impl Prepared {
         E: MatmulKernel<T, D>,
         Plain: MatmulKernel<T, f32>,
     {
-        let choice = self.choice(machine, E::CAN_SPLIT);
+        let choice = match options.choice {
+            None => self.choice(machine, E::CAN_SPLIT),
+            Some(own) if self.choices(machine, E::CAN_SPLIT).contains(&own) => own,
+            Some(own) => {
+                let reason = format!("not a choice for this product: {own}. `choices` has all");
+                return Err(GpuError::InvalidArgument { operation: OPERATION, reason });
+            }
+        };
         let Problem { m, n, batches, .. } = self.problem;
         let partial_bytes = choice.partial_bytes(m as usize, n as usize, batches as usize);
         let this = if choice.is_exchanged() { self.exchanged() } else { self };

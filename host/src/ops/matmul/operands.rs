@@ -5,10 +5,10 @@ use cuda_driver::sys;
 use cuda_std::copy::{Swizzle, Swizzle128, TensorType};
 use cuda_std::grid_constant::MapWords;
 use cuda_std::launch::RawSlice;
-use kernels_gpu::matmul::hopper::{DEPTH, ROWS_OF_TILE, Schedule, stored_columns};
+use kernels_gpu::matmul::hopper::{DEPTH, ROWS_OF_TILE, Schedule, columns_of_box, stored_columns};
 use kernels_gpu::matmul::{Epilogue, Problem, Strides};
 
-use super::choice::Tile;
+use super::choice::{Choice, Tile};
 use super::{Matrix, MatrixLayout, MatrixMut, OPERATION, Options};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::ops::same_len;
@@ -191,7 +191,7 @@ impl Operand {
     }
 
     /// How the copy engine reads it: `len` rows of A (or columns of B) along K, with a distance from one to the next, and along K; a
-    /// tile has `tile` of them.
+    /// box has `of_box` of them.
     fn boxes(
         &self,
         [batches, len, k]: [usize; 3],
@@ -250,7 +250,7 @@ impl Prepared {
         let (a, b) = (self.a.strides, self.b.strides);
         [
             self.a.boxes([batches, m, k], [a.row, a.column], ROWS_OF_TILE),
-            self.b.boxes([batches, n, k], [b.column, b.row], columns),
+            self.b.boxes([batches, n, k], [b.column, b.row], columns_of_box(columns)),
         ]
     }
 
@@ -258,6 +258,12 @@ impl Prepared {
     pub fn is_mapped(&self) -> bool {
         let [a, b] = self.boxes(ROWS_OF_TILE);
         self.a.is_mapped(&a) && self.b.is_mapped(&b)
+    }
+
+    /// Whether the copy engine reads A along K, where D has fewer rows than columns, or else B.
+    pub fn has_few_along_k(&self) -> bool {
+        let [a, b] = self.boxes(ROWS_OF_TILE);
+        !if self.problem.m < self.problem.n { a } else { b }.is_across
     }
 
     /// The same product as one of the transposes: `Dᵀ = Bᵀ·Aᵀ`.
@@ -281,7 +287,7 @@ impl Prepared {
     pub fn schedule(
         &self,
         stream: &Stream,
-        (tile, group): (Tile, u32),
+        (tile, choice): (Tile, &Choice),
         d_address: u64,
         d_bytes: usize,
     ) -> GpuResult<([MapWords; 3], Schedule)> {
@@ -289,11 +295,18 @@ impl Prepared {
         let columns = tile.columns();
         let [boxes_a, boxes_b] = self.boxes(columns);
         let (map_a, map_b) = (a.map(stream, &boxes_a)?, b.map(stream, &boxes_b)?);
-        let map_d = map_of_d(stream, problem, d_address, d_bytes)?;
+        // Small tiles are written from registers.
+        let map_d = match tile {
+            Tile::Wide | Tile::Middle | Tile::Square => {
+                map_of_d(stream, problem, d_address, d_bytes)?
+            }
+            Tile::Narrow | Tile::Slim => None,
+        };
         let schedule = Schedule {
             tile_rows: problem.m.div_ceil(ROWS_OF_TILE as u32),
             tile_columns: problem.n.div_ceil(columns as u32),
-            group,
+            group: choice.group,
+            adds: u32::from(choice.parts > 1),
             a_across: u32::from(boxes_a.is_across),
             b_across: u32::from(boxes_b.is_across),
             d_mapped: u32::from(map_d.is_some()),

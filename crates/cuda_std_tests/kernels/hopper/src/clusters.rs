@@ -68,6 +68,46 @@ pub unsafe fn exchange(out: *mut u32) {
     unsafe { cluster::arrive_relaxed() }.wait();
 }
 
+/// Each block of a cluster sends every block, itself too, its numbers by asynchronous stores, and adds what it gets in the order of the
+/// blocks: 100 times as much for each.
+///
+/// # Safety
+/// `out` has 4 values for each thread.
+#[kernel(block = 32, cluster = 4)]
+pub unsafe fn send_to_all(out: *mut u32) {
+    let (received, memory) = (shared_array![[u32; 4]; 128, align = 16], shared_array![u64; 1]);
+    let (thread, rank) = (thread::thread_idx_x() as usize, cluster::rank());
+    let size = cluster::size();
+    let arrived = Mbarrier::new(memory, 0);
+    // SAFETY: the barrier expects what all blocks send, is known to all before, and each place is one sender's; no block ends before it has
+    // got everything.
+    unsafe {
+        if thread == 0 {
+            arrived.init(1);
+            let _ = arrived.arrive_expecting(size * 32 * 16);
+            fence_init();
+        }
+        cluster::sync();
+        for to in 0..size {
+            let place = received.as_mut_ptr().add(rank as usize * 32 + thread);
+            let words = [rank, to, thread as u32, block() as u32];
+            cluster::store_async(place, words, arrived, to);
+        }
+        arrived.wait_parity_in_cluster(0);
+        let mut sums = [0u32; 4];
+        for from in 0..size as usize {
+            let words = received.get(from * 32 + thread);
+            for (sum, word) in sums.iter_mut().zip(words) {
+                *sum = *sum * 100 + word;
+            }
+        }
+        let to = out.add((block() * 32 + thread) * 4);
+        for (i, sum) in sums.into_iter().enumerate() {
+            to.add(i).write(sum);
+        }
+    }
+}
+
 /// Counts values below 16 in counters spread over a cluster of two.
 #[kernel(block = 64, cluster = 2)]
 pub fn histogram(index: ThreadIndex, x: &[u32], counts: AtomicSlice<u32>) {

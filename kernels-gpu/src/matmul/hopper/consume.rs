@@ -1,0 +1,228 @@
+//! The consumers: two warpgroups, each of which multiplies 64 rows of a tile.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::super::output;
+use super::super::{Epilogue, Problem};
+use super::boxes::BoxWriter;
+use super::cluster_sums::{ClusterSums, Four};
+use super::{
+    DEPTH, Output, ROWS_OF_TILE, SPAN_ELEMENTS, SQUARE, STAGED, Schedule, Stage, Work,
+    stored_columns,
+};
+use crate::prelude::*;
+use cuda_std::cluster::{self, ClusterArrival};
+use cuda_std::copy::*;
+use cuda_std::matrix::*;
+use cuda_std::{gpu_only, unrolled};
+
+/// Multiplies the tiles of all passes of this block, and writes the sums of the consumer's half of each. (Written as a loop: as
+/// a closure, which is too long to be inlined, its sums are in local memory, and with an iterator ptxas has the multiplications
+/// wait for each other.)
+///
+/// # Safety
+/// All threads of a consumer call this together; the schedule, and `first`, are what the producer goes by.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn all<T, D, E, const N: usize, const S: usize>(
+    mut consumer: TileConsumer<Stage<N>, S>,
+    mut writer: BoxWriter<'_, D, E>,
+    elements: output::Output<'_, D, E>,
+    first: Work,
+    own: usize,
+) where
+    T: TensorElement,
+    D: Output,
+    E: Epilogue,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    let (schedule, problem, thread) = (writer.schedule, writer.problem, writer.thread);
+    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
+    let (mut index, mut work) = (thread::block_idx_x(), first);
+    // SAFETY: the caller's promise.
+    unsafe {
+        while index < passes {
+            let mut sums = Accumulator::<f32, N>::zeroed();
+            let current = work;
+            index += stride;
+            let next = || schedule.work(problem, index);
+            work = add_steps(&mut consumer, &mut sums, schedule, &current, (own, thread), next);
+            if N < SQUARE {
+                write_elements(&sums, &elements, &current, (own, thread));
+            } else {
+                writer.output = current.output as usize;
+                writer.row = current.row as usize * ROWS_OF_TILE + own * ROWS;
+                writer.column = current.column as usize * N;
+                writer.write(&sums);
+                writer.boxes_before = (writer.boxes_before + N / stored_columns::<D>()) % STAGED;
+            }
+        }
+        if N >= SQUARE && thread == 0 {
+            // The block's shared memory stays until the last store has read it.
+            wait_bulk_groups_read::<0>();
+        }
+    }
+}
+
+/// Multiplies this block's part of the tile of its cluster, and writes its share of the sums of all blocks.
+///
+/// # Safety
+/// As [`all`], where the schedule `adds`; `started` is this thread's arrival at the cluster's barrier since `cluster_sums` were made, and `work`
+/// this block's part.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
+    mut consumer: TileConsumer<Stage<N>, S>,
+    schedule: &Schedule,
+    elements: output::Output<'_, D, E>,
+    cluster_sums: ClusterSums<N>,
+    (started, work): (ClusterArrival, Work),
+    own: usize,
+) where
+    T: TensorElement,
+    D: Output,
+    E: Epilogue,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    let (part, parts) = (cluster::rank(), cluster::size());
+    let who = (own, thread_in_warpgroup());
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = Accumulator::<f32, N>::zeroed();
+        add_steps(&mut consumer, &mut sums, schedule, &work, who, || work);
+        started.wait();
+        cluster_sums.send(&sums, who, parts);
+        cluster_sums.for_each(who, (part, parts), |four, sums| {
+            write_four(&elements, &work, four, sums);
+        });
+    }
+}
+
+/// Writes the sums of the consumer's half of a tile from registers.
+///
+/// # Safety
+/// All threads of the consumer together.
+#[gpu_only]
+#[inline(always)]
+unsafe fn write_elements<D: Output, E: Epilogue, const N: usize>(
+    sums: &Accumulator<f32, N>,
+    elements: &output::Output<'_, D, E>,
+    work: &Work,
+    (consumer, thread): (usize, usize),
+) where
+    Columns<N>: Width<f32>,
+{
+    unrolled!(N / 8, |index| {
+        let (above, below) = (sums.pair(4 * index), sums.pair(4 * index + 2));
+        let four = Four::<N> { consumer, index, thread };
+        // SAFETY: each sum is one thread's.
+        unsafe { write_four(elements, work, four, [above[0], above[1], below[0], below[1]]) };
+    });
+}
+
+/// Writes four sums of a tile.
+///
+/// # Safety
+/// The thread that calls this alone writes them.
+#[gpu_only]
+#[inline(always)]
+unsafe fn write_four<D: Output, E: Epilogue, const N: usize>(
+    elements: &output::Output<'_, D, E>,
+    work: &Work,
+    four: Four<N>,
+    sums: [f32; 4],
+) {
+    let (row, column) = four.place();
+    let (row, column) = (work.row as usize * ROWS_OF_TILE + row, work.column as usize * N + column);
+    // SAFETY: the caller's promise.
+    unsafe { elements.write_four(sums, work.output as usize, row, column) };
+}
+
+/// Adds the products of a consumer's half of a tile over the steps of `work`. `next` is computed while the last ones are under way.
+///
+/// # Safety
+/// As [`all`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn add_steps<T, const N: usize, const S: usize>(
+    consumer: &mut TileConsumer<Stage<N>, S>,
+    to: &mut Accumulator<f32, N>,
+    schedule: &Schedule,
+    work: &Work,
+    who: (usize, usize),
+    next: impl FnOnce() -> Work,
+) -> Work
+where
+    T: TensorElement,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    let steps = work.steps.1 - work.steps.0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (schedule.a_across != 0, schedule.b_across != 0) {
+            (false, false) => add::<T, N, S, false, false>(consumer, to, who, steps, next),
+            (false, true) => add::<T, N, S, false, true>(consumer, to, who, steps, next),
+            (true, false) => add::<T, N, S, true, false>(consumer, to, who, steps, next),
+            (true, true) => add::<T, N, S, true, true>(consumer, to, who, steps, next),
+        }
+    }
+}
+
+/// [`add_steps`] of operands that lie as `A_ACROSS` and `B_ACROSS` say.
+///
+/// # Safety
+/// As [`all`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn add<T, const N: usize, const S: usize, const A_ACROSS: bool, const B_ACROSS: bool>(
+    consumer: &mut TileConsumer<Stage<N>, S>,
+    sums: &mut Accumulator<f32, N>,
+    (own, thread): (usize, usize),
+    steps: u32,
+    next: impl FnOnce() -> Work,
+) -> Work
+where
+    T: TensorElement,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    for step in 0..steps {
+        let stage = consumer.wait();
+        // SAFETY: the stage is full; its boxes are as the producer copied them, and stay until the release below, after the wait.
+        unsafe {
+            let (a, b) = (&raw const (*stage).a, &raw const (*stage).b);
+            let a = if A_ACROSS {
+                // Columns of 64: this consumer's rows are one box.
+                let of_own = a.cast::<Tile<[[T; SPAN_ELEMENTS]; DEPTH], Swizzle128>>().add(own);
+                Descriptor::of_columns(of_own, 0)
+            } else {
+                Descriptor::of_rows(
+                    a.cast::<Tile<[[T; DEPTH]; ROWS_OF_TILE], Swizzle128>>(),
+                    own * ROWS,
+                )
+            };
+            let b = if B_ACROSS {
+                Descriptor::of_columns(b.cast::<Tile<[[T; SPAN_ELEMENTS]; DEPTH], Swizzle128>>(), 0)
+            } else {
+                Descriptor::of_rows(b.cast::<Tile<[[T; DEPTH]; N], Swizzle128>>(), 0)
+            };
+            sums.multiply_operands::<T, T, 4, A_ACROSS, B_ACROSS>([a, b], step > 0);
+            consumer.step();
+            if step > 0 {
+                // The product before is done with its stage.
+                sums.wait::<1>();
+                if thread == 0 {
+                    consumer.release(2);
+                }
+            }
+        }
+    }
+    let next = next();
+    // SAFETY: all threads together; after the wait the last product is done with its stage, which is the one before.
+    unsafe {
+        sums.wait::<0>();
+        if thread == 0 {
+            consumer.release(1);
+        }
+    }
+    next
+}

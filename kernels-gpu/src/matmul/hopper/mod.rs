@@ -1,0 +1,273 @@
+//! The fastest products on Hopper: tiles by the copy engine, multiplied by warpgroups, on a grid that stays.
+//!
+//! A block computes 128 × `N` of D at a time. One warp, the producer, copies tiles of 128 × 64 of A and 64 × `N` of B into
+//! the [`stages`] of shared memory; two consumers multiply 64 rows each (`wgmma`), and write their sums. The producer does not wait for
+//! that: while a tile is stored, the first stages of the next tile are filled.
+//!
+//! | `N` | for | sums go to D |
+//! |---|---|---|
+//! | 256 | large products | through shared memory, which the copy engine stores: [`boxes`] |
+//! | 192 | products with fewer rounds of such tiles on the device | so |
+//! | 128 | products with too few tiles of 256 | so, or the blocks of a cluster add them first: [`cluster_sums`] |
+//! | 64, 16 | few columns, or the transpose of few rows: memory bounds them | from registers, or the blocks of a cluster add them first |
+//!
+//! | what | why |
+//! |---|---|
+//! | the grid has as many blocks as the device runs at once, each of which takes tile after tile | no gap between tiles |
+//! | tiles are taken in groups of [`Schedule::group`] rows | blocks that run together share what the L2 cache has of A and B |
+//! | registers move from the producer to the consumers (`setmaxnreg`) | 64 × 256 sums are 128 registers of each thread |
+//! | a whole warp computes what the copies take, and one lane starts them | addresses are in the registers of the warp, which the copies take them from |
+//! | operands in both orders: `wgmma` reads 16-bit elements along K or across | nothing is transposed |
+//! | tensor maps are parameters of the launch ([`GridConstant`]) | no copy to the device before a launch, and graphs can have it |
+//!
+//! Operands that the copy engine cannot address (rows that are no multiple of 16 bytes) are not for these kernels. D may be
+//! anywhere: where the copy engine cannot store it, the threads do.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+mod boxes;
+mod cluster_sums;
+mod consume;
+mod produce;
+mod schedule;
+
+use self::boxes::BoxWriter;
+use self::cluster_sums::ClusterSums;
+use super::beside::Beside;
+use super::form::take_turn;
+use super::output;
+use super::{Epilogue, Problem, Value};
+use crate::prelude::*;
+use cuda_std::cluster;
+use cuda_std::copy::*;
+use cuda_std::grid_constant::{GridConstant, MapWords};
+use cuda_std::matrix::*;
+use cuda_std::warp::warp_shuffle_idx;
+use cuda_std::{bf16, gpu_only};
+
+pub use self::schedule::{Schedule, Work};
+pub(super) use self::schedule::{divide, part};
+
+/// Rows of D that a block computes at a time.
+pub const ROWS_OF_TILE: usize = 2 * ROWS;
+/// Elements along K of a stage: 128 bytes.
+pub const DEPTH: usize = 64;
+/// Threads: a producer and two consumers.
+pub const BLOCK: usize = 3 * WARPGROUP;
+/// Bytes of a row of a box of A, B and D in shared memory: the span of the swizzle.
+const SPAN: usize = 128;
+/// Elements of 16 bits in a span.
+const SPAN_ELEMENTS: usize = SPAN / 2;
+/// Boxes of D in shared memory for each consumer: one is stored while the next one is written.
+const STAGED: usize = 2;
+/// The widest tile whose blocks may add their sums in a cluster, and the smallest one whose sums fill the registers.
+const SQUARE: usize = 128;
+
+/// A box of A whose rows are contiguous along K.
+pub type RowsOfA<T> = [[[T; DEPTH]; ROWS_OF_TILE]; 1];
+/// A box of A or B whose columns of 64 are contiguous: `DEPTH` rows along K. Those of B whose rows are contiguous along K have this size, too,
+/// or fewer rows.
+pub type Across<T> = [[[T; SPAN_ELEMENTS]; DEPTH]; 1];
+/// A box of D: 64 rows of 128 bytes.
+pub type Stored<D> = Tile<StoredRows<D>, Swizzle128>;
+/// The bytes of [`Stored`], as the copy engine sees them, by the size of D's elements.
+pub type StoredRows<D> = <D as Output>::Rows;
+
+/// An element of D.
+pub trait Output: Value {
+    /// 64 rows of 128 bytes.
+    type Rows: Extents<Element = Self>;
+}
+
+impl Output for bf16 {
+    type Rows = [[[Self; 64]; ROWS]; 1];
+}
+
+impl Output for f16 {
+    type Rows = [[[Self; 64]; ROWS]; 1];
+}
+
+impl Output for f32 {
+    type Rows = [[[Self; 32]; ROWS]; 1];
+}
+
+/// Columns of a box of D.
+#[must_use]
+pub const fn stored_columns<D>() -> usize {
+    SPAN / size_of::<D>()
+}
+
+/// Columns of a box of B in tiles with `columns` of them.
+#[must_use]
+pub const fn columns_of_box(columns: usize) -> usize {
+    if columns < SPAN_ELEMENTS { columns } else { SPAN_ELEMENTS }
+}
+
+/// Stages between copies and products of tiles with `columns`: as many as shared memory has a place for, of all blocks at once.
+#[must_use]
+pub const fn stages(columns: usize) -> usize {
+    match columns {
+        256 | 192 => 4,
+        64 => 8,
+        _ => 5,
+    }
+}
+
+/// Blocks that a multiprocessor runs at a time. Of the smallest tiles these are two: they take so little time that one block alone would leave the
+/// memory idle at its ends.
+#[must_use]
+pub const fn blocks_at_once(columns: usize) -> usize {
+    if columns <= 16 { 2 } else { 1 }
+}
+
+/// One stage: boxes of A and B, in either order.
+#[repr(C, align(1024))]
+pub struct Stage<const N: usize> {
+    a: [[u8; SPAN]; ROWS_OF_TILE],
+    b: [[u8; SPAN]; N],
+}
+
+/// Barriers: those of the stages, and of [`ClusterSums`].
+const BARRIERS: usize = 32;
+
+/// The bytes from which sums go to D: the boxes of both consumers, or the [`ClusterSums`] of a tile, or both, at different times.
+const fn outgoing_bytes(columns: usize) -> usize {
+    match columns {
+        256 | 192 => 2 * STAGED * ROWS * SPAN,
+        _ => cluster_sums::bytes(columns),
+    }
+}
+
+/// Dynamic shared memory of a block, in bytes: stages, what goes out, and barriers.
+#[must_use]
+pub const fn shared_bytes<const N: usize>() -> usize {
+    stages(N) * size_of::<Stage<N>>() + outgoing_bytes(N) + BARRIERS * size_of::<u64>()
+}
+
+/// What a kernel of the family is launched with.
+///
+/// # Safety
+/// All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else
+/// uses, and:
+/// - `S` is [`stages`] of `N`.
+/// - `maps` are those of A, B and D: boxes of [`RowsOfA`] or [`Across`] as the schedule says, and of
+///   [`StoredRows`] if `d_mapped`; their batches are outermost.
+/// - `d` has every element that `problem.d` leads to, with `column == 1` where `N` is 128 or more, and no two of the same; C and the
+///   vectors are as [`Beside::new`] has it.
+/// - The schedule's tiles are those of `problem`, with `problem.splits` at most the steps along K; with more than one, D has a
+///   matrix for each part.
+/// - If the schedule `adds`, the launch is in clusters of at most `N / 16` blocks, a power of two, one cluster for each tile.
+#[gpu_only]
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
+    maps: GridConstant<'_, [MapWords; 3]>,
+    schedule: &Schedule,
+    problem: &Problem,
+    c: *const D,
+    per_row: *const D,
+    per_column: *const D,
+    d: *mut D,
+    epilogue: E,
+) where
+    T: TensorElement,
+    D: Output,
+    E: Epilogue,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    // The same in all lanes, as the assembler can see: else it would have the multiplications wait for each other.
+    // SAFETY: all lanes of each warp are here.
+    let (group, _) = unsafe { warp_shuffle_idx(!0, warpgroup_id() as u32, 0, 32) };
+    let (group, thread) = (group as usize, thread_in_warpgroup());
+    if group == 0 && thread == 0 {
+        // SAFETY: a prefetch reads no tile, so that their shapes do not matter.
+        unsafe {
+            maps.map::<RowsOfA<T>, Swizzle128>(0).prefetch();
+            maps.map::<Across<T>, Swizzle128>(1).prefetch();
+        }
+    }
+    let adds = N <= SQUARE && schedule.adds != 0;
+    let first = schedule.first(problem, adds);
+    // SAFETY: the launch gives the memory; all threads together, and each one waits at the cluster's barrier once.
+    let (pipeline, outgoing, sums, started) = unsafe {
+        let (pipeline, outgoing, sums) = divide_memory::<N, S>(adds);
+        (pipeline, outgoing, sums, if adds { Some(cluster::arrive_relaxed()) } else { None })
+    };
+    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    unsafe {
+        if group == 0 {
+            if N >= SQUARE {
+                lower_registers::<40>();
+            }
+            // All is ready while the kernel before still runs.
+            take_turn();
+            if thread < 32 {
+                produce::all::<T, N, S>(pipeline.producer(), maps, schedule, problem, first);
+            }
+            if let Some(started) = started {
+                started.wait();
+            }
+        } else {
+            if N >= SQUARE {
+                raise_registers::<232>();
+            }
+            take_turn();
+            let own = group - 1;
+            let writer = BoxWriter {
+                beside: Beside::new(problem, c, per_row, per_column, epilogue),
+                problem,
+                schedule,
+                maps,
+                d,
+                boxes: outgoing.wrapping_add(own * STAGED * ROWS * SPAN),
+                boxes_before: 0,
+                thread,
+                output: 0,
+                row: 0,
+                column: 0,
+            };
+            let elements = output::Output::new(problem, c, [per_row, per_column], d, epilogue);
+            let consumer = pipeline.consumer();
+            match started {
+                Some(started) if N <= SQUARE => consume::one_of_cluster::<T, D, E, N, S>(
+                    consumer,
+                    schedule,
+                    elements,
+                    sums,
+                    (started, first),
+                    own,
+                ),
+                _ => consume::all::<T, D, E, N, S>(consumer, writer, elements, first, own),
+            }
+        }
+    }
+    // No thread goes on from here: but where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each
+    // other.
+    thread::sync_threads();
+}
+
+/// The stages with their barriers, the place from which sums go to D, and the sums of the cluster, which are there.
+///
+/// # Safety
+/// All threads of the block call this together; the launch gives [`shared_bytes`], and nothing else uses them. If the block `adds`, no other block
+/// sends it sums before a barrier of the cluster.
+#[gpu_only]
+#[inline(always)]
+unsafe fn divide_memory<const N: usize, const S: usize>(
+    adds: bool,
+) -> (TilePipeline<Stage<N>, S>, *mut u8, ClusterSums<N>) {
+    let stages = DynamicSharedArray::<u8, 1024>::get();
+    let outgoing = stages.wrapping_add(S * size_of::<Stage<N>>());
+    let barriers = outgoing.wrapping_add(outgoing_bytes(N));
+    // SAFETY: the caller's promise; one thread fills a stage, and one of each of two consumers releases it.
+    unsafe {
+        let barriers = SharedArray::<u64, BARRIERS>::from_raw(barriers.cast());
+        let sums = ClusterSums::new(outgoing.cast(), barriers, BARRIERS - 1);
+        if adds {
+            // The fence of the pipeline's initialisation is for this barrier, too.
+            sums.expect();
+        }
+        let stages = SharedArray::<Stage<N>, S>::from_raw(stages.cast());
+        (TilePipeline::new(stages, barriers, 2), outgoing, sums)
+    }
+}

@@ -1,0 +1,90 @@
+//! The producer: one warp, which fills the stages.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::super::Problem;
+use super::{
+    Across, DEPTH, ROWS_OF_TILE, RowsOfA, SPAN_ELEMENTS, SQUARE, Schedule, Stage, Work,
+    columns_of_box,
+};
+use crate::prelude::*;
+use cuda_std::copy::*;
+use cuda_std::gpu_only;
+use cuda_std::grid_constant::{GridConstant, MapWords};
+
+/// Copies the tiles of all passes of this block, of which there is at least one.
+///
+/// # Safety
+/// One whole warp of the block calls this, the maps are what the schedule says, and `first` is its first pass for this block.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn all<T: TensorElement, const N: usize, const S: usize>(
+    mut producer: TileProducer<Stage<N>, S>,
+    maps: GridConstant<'_, [MapWords; 3]>,
+    schedule: &Schedule,
+    problem: &Problem,
+    first: Work,
+) {
+    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
+    let (mut index, mut work) = (thread::block_idx_x(), first);
+    loop {
+        // SAFETY: the caller's promise.
+        unsafe { pass::<T, N, S>(&mut producer, maps, schedule, work) };
+        index += stride;
+        if index >= passes || (N <= SQUARE && schedule.adds != 0) {
+            break;
+        }
+        work = schedule.work(problem, index);
+    }
+}
+
+/// Copies the tiles of one pass.
+///
+/// # Safety
+/// As [`all`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn pass<T: TensorElement, const N: usize, const S: usize>(
+    producer: &mut TileProducer<Stage<N>, S>,
+    maps: GridConstant<'_, [MapWords; 3]>,
+    schedule: &Schedule,
+    work: Work,
+) {
+    let (row, column) =
+        ((work.row as usize * ROWS_OF_TILE) as i32, (work.column as usize * N) as i32);
+    let (batch_a, batch_b) =
+        ((work.batch * schedule.a_batches) as i32, (work.batch * schedule.b_batches) as i32);
+    for step in work.steps.0..work.steps.1 {
+        let depth = (step as usize * DEPTH) as i32;
+        let copies = |slot: &Slot<Stage<N>>| {
+            // SAFETY: the boxes are the stage's parts, each as large as the copies into it; the slot's barrier expects the bytes
+            // of the stage, which they are together.
+            unsafe {
+                let (a, b) = (&raw mut (*slot.as_mut_ptr()).a, &raw mut (*slot.as_mut_ptr()).b);
+                if schedule.a_across == 0 {
+                    let map = maps.map::<RowsOfA<T>, Swizzle128>(0);
+                    map.load(a.cast(), [batch_a, row, depth], slot.barrier());
+                } else {
+                    let map = maps.map::<Across<T>, Swizzle128>(0);
+                    for part in 0..ROWS_OF_TILE / SPAN_ELEMENTS {
+                        let to = a.cast::<Tile<Across<T>, Swizzle128>>().add(part);
+                        let row = row + (part * SPAN_ELEMENTS) as i32;
+                        map.load(to, [batch_a, depth, row], slot.barrier());
+                    }
+                }
+                let map = maps.map::<Across<T>, Swizzle128>(1);
+                for part in 0..N / columns_of_box(N) {
+                    let to = b.cast::<Tile<Across<T>, Swizzle128>>().add(part);
+                    let column = column + (part * columns_of_box(N)) as i32;
+                    let at = match schedule.b_across {
+                        0 => [batch_b, column, depth],
+                        _ => [batch_b, depth, column],
+                    };
+                    map.load(to, at, slot.barrier());
+                }
+            }
+        };
+        // SAFETY: every byte of the stage is filled, once.
+        unsafe { producer.fill_by_warp(copies) };
+    }
+}

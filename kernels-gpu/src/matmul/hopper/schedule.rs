@@ -1,0 +1,117 @@
+//! Which tile a block computes, and which part of its sums.
+
+#![cfg_attr(not(target_os = "cuda"), allow(unused_imports))]
+
+use super::super::Problem;
+use super::DEPTH;
+use bytemuck::{Pod, Zeroable};
+use cuda_std::{cluster, gpu_only, thread};
+
+/// The tiles of a launch, and how the matrices lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Schedule {
+    /// Tiles along the rows of D.
+    pub tile_rows: u32,
+    /// Tiles along the columns of D.
+    pub tile_columns: u32,
+    /// Rows of tiles in a group: tiles are taken group by group, down the columns of each.
+    pub group: u32,
+    /// Not 0: the blocks of a cluster compute parts of the sums of one tile, and add them.
+    pub adds: u32,
+    /// Not 0: columns of A are contiguous, not rows.
+    pub a_across: u32,
+    /// Not 0: rows of B are contiguous, not columns.
+    pub b_across: u32,
+    /// Not 0: the copy engine stores D.
+    pub d_mapped: u32,
+    /// 1, or 0 if all matrices of a batch have the same A.
+    pub a_batches: u32,
+    /// 1, or 0 if all matrices of a batch have the same B.
+    pub b_batches: u32,
+}
+
+/// The part of the work that one pass of a block does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The matrix of the batch.
+    pub batch: u32,
+    /// The matrix of D: that of the batch, or one for each part of the sums.
+    pub output: u32,
+    /// The tile's row of tiles.
+    pub row: u32,
+    /// The tile's column of tiles.
+    pub column: u32,
+    /// The first step along K, and the one after the last, in units of [`DEPTH`].
+    pub steps: (u32, u32),
+}
+
+impl Schedule {
+    /// All passes: the tiles of all matrices, and of all parts of their sums.
+    #[inline(always)]
+    #[must_use]
+    pub const fn len(&self, problem: &Problem) -> u32 {
+        self.tile_rows * self.tile_columns * problem.batches * problem.splits
+    }
+
+    /// The first pass of this block; of a cluster whose blocks `adds` parts of the sums, this block's part of its only one.
+    #[gpu_only]
+    #[inline(always)]
+    pub(super) fn first(&self, problem: &Problem, adds: bool) -> Work {
+        if adds {
+            self.work(problem, cluster::idx_x()).part_of(cluster::rank(), cluster::size())
+        } else {
+            self.work(problem, thread::block_idx_x())
+        }
+    }
+
+    /// Pass `index` of them, in an order in which neighbours share rows and columns of tiles: groups of rows of tiles, down
+    /// the columns of a group.
+    #[inline(always)]
+    #[must_use]
+    pub const fn work(&self, problem: &Problem, index: u32) -> Work {
+        let (output, tile) = divide(index, self.tile_rows * self.tile_columns);
+        let (batch, split) = divide(output, problem.splits);
+        let (group, inside) = divide(tile, self.group * self.tile_columns);
+        let first = group * self.group;
+        let left = self.tile_rows - first;
+        let height = if left < self.group { left } else { self.group };
+        let (column, row) = divide(inside, height);
+        let steps = problem.k.div_ceil(DEPTH as u32);
+        Work {
+            batch,
+            output,
+            row: first + row,
+            column,
+            steps: (part(steps, split, problem.splits), part(steps, split + 1, problem.splits)),
+        }
+    }
+}
+
+impl Work {
+    /// What block `own` of `parts` in a cluster does of this, which adds parts of the sums.
+    #[inline(always)]
+    #[must_use]
+    pub const fn part_of(self, own: u32, parts: u32) -> Self {
+        let (first, end) = self.steps;
+        let all = end - first;
+        Self { steps: (first + part(all, own, parts), first + part(all, own + 1, parts)), ..self }
+    }
+}
+
+/// Quotient and remainder, 0 for a divisor of 0: a kernel that cannot panic has no calls, across which `wgmma` would not
+/// be asynchronous.
+#[inline(always)]
+pub(in super::super) const fn divide(a: u32, b: u32) -> (u32, u32) {
+    match (a.checked_div(b), a.checked_rem(b)) {
+        (Some(quotient), Some(remainder)) => (quotient, remainder),
+        _ => (0, 0),
+    }
+}
+
+/// Where part `index` of `parts` of `all` begins: the first ones are one longer, where they are not all equal.
+#[inline(always)]
+pub(in super::super) const fn part(all: u32, index: u32, parts: u32) -> u32 {
+    let (each, more) = divide(all, parts);
+    index * each + if index < more { index } else { more }
+}
