@@ -76,20 +76,30 @@ impl<const N: usize> ClusterSums<N> {
         Self { received, arrived: Mbarrier::new(barriers, index) }
     }
 
-    /// Makes the barrier, and lets it expect the share.
+    /// Makes the barrier.
     ///
     /// # Safety
     /// All threads of the block call this together, once. A fence of the barrier's initialisation follows in the first thread, and a barrier of
-    /// the cluster before anything is sent.
+    /// the block.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn init(self) {
+        if thread::index_in_block() == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.arrived.init(1) };
+        }
+    }
+
+    /// Lets the barrier expect the share.
+    ///
+    /// # Safety
+    /// All threads of the block call this together, once, after [`init`](Self::init). A barrier of the cluster follows before anything is sent.
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn expect(self) {
         if thread::index_in_block() == 0 {
             // SAFETY: the caller's promise; the bytes are those that `send` of all blocks sends.
-            unsafe {
-                self.arrived.init(1);
-                let _ = self.arrived.arrive_expecting(bytes(N) as u32);
-            }
+            let _ = unsafe { self.arrived.arrive_expecting(bytes(N) as u32) };
         }
     }
 

@@ -265,9 +265,13 @@ unsafe fn divide_memory<const N: usize, const S: usize>(
         let sums = ClusterSums::new(outgoing.cast(), barriers, BARRIERS - 1);
         if adds {
             // The fence of the pipeline's initialisation is for this barrier, too.
-            sums.expect();
+            sums.init();
         }
         let stages = SharedArray::<Stage<N>, S>::from_raw(stages.cast());
-        (TilePipeline::new(stages, barriers, 2), outgoing, sums)
+        let pipeline = TilePipeline::new(stages, barriers, 2);
+        if adds {
+            sums.expect();
+        }
+        (pipeline, outgoing, sums)
     }
 }
