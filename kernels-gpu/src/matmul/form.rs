@@ -242,23 +242,23 @@ macro_rules! matmul_kernels {
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::WIDE => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::WIDE }, { $crate::matmul::hopper::stages(form::WIDE) },
-                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::MIDDLE => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::MIDDLE }, { $crate::matmul::hopper::stages(form::MIDDLE) },
-                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::SQUARE => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::SQUARE }, { $crate::matmul::hopper::stages(form::SQUARE) },
-                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::NARROW => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::NARROW }, { $crate::matmul::hopper::stages(form::NARROW) },
-                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::SLIM => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::SLIM }, { $crate::matmul::hopper::stages(form::SLIM) },
-                    >(maps, &schedule, &problem, c, per_row, per_column, d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
                     _ => {}
                 }
             }

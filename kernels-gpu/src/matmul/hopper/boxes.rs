@@ -16,13 +16,13 @@ use cuda_std::{gpu_only, unrolled};
 /// A consumer's way from sums to D: boxes of 64 rows of 128 bytes in shared memory, of which one is stored while the next
 /// one is written.
 pub struct BoxWriter<'a, D, E> {
-    pub(super) beside: Beside<'a, D, E>,
+    beside: Beside<'a, D, E>,
     pub(super) problem: &'a Problem,
     pub(super) schedule: &'a Schedule,
-    pub(super) maps: GridConstant<'a, [MapWords; 3]>,
-    pub(super) d: *mut D,
+    maps: GridConstant<'a, [MapWords; 3]>,
+    d: *mut D,
     /// [`STAGED`] boxes.
-    pub(super) boxes: *mut u8,
+    boxes: *mut u8,
     /// How many were written before, modulo their number.
     pub(super) boxes_before: usize,
     pub(super) thread: usize,
@@ -32,7 +32,33 @@ pub struct BoxWriter<'a, D, E> {
     pub(super) column: usize,
 }
 
-impl<D: Output, E: Epilogue> BoxWriter<'_, D, E> {
+impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
+    /// Of this consumer, with its `boxes`; the place in D is set before each tile.
+    #[gpu_only]
+    #[inline(always)]
+    pub fn new(
+        beside: Beside<'a, D, E>,
+        problem: &'a Problem,
+        schedule: &'a Schedule,
+        maps: GridConstant<'a, [MapWords; 3]>,
+        d: *mut D,
+        boxes: *mut u8,
+    ) -> Self {
+        Self {
+            beside,
+            problem,
+            schedule,
+            maps,
+            d,
+            boxes,
+            boxes_before: 0,
+            thread: thread_in_warpgroup(),
+            output: 0,
+            row: 0,
+            column: 0,
+        }
+    }
+
     /// Elements of a row of a box.
     const COLUMNS: usize = stored_columns::<D>();
     /// Registers of a thread that belong to a box: 64 rows of it are 128 threads' sums.

@@ -5,9 +5,9 @@
 use super::super::output;
 use super::super::{Epilogue, Problem};
 use super::boxes::BoxWriter;
-use super::cluster_sums::{ClusterSums, Four};
+use super::cluster_sums::Four;
 use super::{
-    DEPTH, Output, ROWS_OF_TILE, SPAN_ELEMENTS, SQUARE, STAGED, Schedule, Stage, Work,
+    Block, DEPTH, Output, ROWS_OF_TILE, SPAN_ELEMENTS, SQUARE, STAGED, Schedule, Stage, Work,
     stored_columns,
 };
 use crate::prelude::*;
@@ -24,8 +24,8 @@ use cuda_std::{gpu_only, unrolled};
 /// All threads of a consumer call this together; the schedule, and `first`, are what the producer goes by.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn all<T, D, E, const N: usize, const S: usize>(
-    mut consumer: TileConsumer<Stage<N>, S>,
+pub(super) unsafe fn all<T, D, E, const N: usize, const S: usize>(
+    block: Block<N, S>,
     mut writer: BoxWriter<'_, D, E>,
     elements: output::Output<'_, D, E>,
     first: Work,
@@ -41,6 +41,7 @@ pub unsafe fn all<T, D, E, const N: usize, const S: usize>(
     let (mut index, mut work) = (thread::block_idx_x(), first);
     // SAFETY: the caller's promise.
     unsafe {
+        let mut consumer = block.pipeline.consumer();
         while index < passes {
             let mut sums = Accumulator::<f32, N>::zeroed();
             let current = work;
@@ -67,15 +68,14 @@ pub unsafe fn all<T, D, E, const N: usize, const S: usize>(
 /// Multiplies this block's part of the tile of its cluster, and writes its share of the sums of all blocks.
 ///
 /// # Safety
-/// As [`all`], where the schedule `adds`; `started` is this thread's arrival at the cluster's barrier since `cluster_sums` were made, and `work`
+/// As [`all`], where the schedule `adds`; `started` is this thread's arrival at the cluster's barrier since its sums were made, and `work`
 /// this block's part.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
-    mut consumer: TileConsumer<Stage<N>, S>,
+pub(super) unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
+    block: Block<N, S>,
     schedule: &Schedule,
     elements: output::Output<'_, D, E>,
-    cluster_sums: ClusterSums<N>,
     (started, work): (ClusterArrival, Work),
     own: usize,
 ) where
@@ -88,11 +88,11 @@ pub unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
     let who = (own, thread_in_warpgroup());
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sums = Accumulator::<f32, N>::zeroed();
+        let (mut consumer, mut sums) = (block.pipeline.consumer(), Accumulator::zeroed());
         add_steps(&mut consumer, &mut sums, schedule, &work, who, || work);
         started.wait();
-        cluster_sums.send(&sums, who, parts);
-        cluster_sums.for_each(who, (part, parts), |four, sums| {
+        block.sums.send(&sums, who, parts);
+        block.sums.for_each(who, (part, parts), |four, sums| {
             write_four(&elements, &work, four, sums);
         });
     }

@@ -153,7 +153,7 @@ pub const fn shared_bytes<const N: usize>() -> usize {
 /// - `maps` are those of A, B and D: boxes of [`RowsOfA`] or [`Across`] as the schedule says, and of
 ///   [`StoredRows`] if `d_mapped`; their batches are outermost.
 /// - `d` has every element that `problem.d` leads to, with `column == 1` where `N` is 128 or more, and no two of the same; C and the
-///   vectors are as [`Beside::new`] has it.
+///   vectors, of rows and of columns, are as [`Beside::new`] has it.
 /// - The schedule's tiles are those of `problem`, with `problem.splits` at most the steps along K; with more than one, D has a
 ///   matrix for each part.
 /// - If the schedule `adds`, the launch is in clusters of at most `N / 16` blocks, a power of two, one cluster for each tile.
@@ -165,8 +165,7 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     schedule: &Schedule,
     problem: &Problem,
     c: *const D,
-    per_row: *const D,
-    per_column: *const D,
+    vectors: [*const D; 2],
     d: *mut D,
     epilogue: E,
 ) where
@@ -175,34 +174,28 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     E: Epilogue,
     Columns<N>: Instruction<T, T, f32>,
 {
-    // The same in all lanes, as the assembler can see: else it would have the multiplications wait for each other.
     // SAFETY: all lanes of each warp are here.
-    let (group, _) = unsafe { warp_shuffle_idx(!0, warpgroup_id() as u32, 0, 32) };
-    let (group, thread) = (group as usize, thread_in_warpgroup());
+    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     if group == 0 && thread == 0 {
         // SAFETY: a prefetch reads no tile, so that their shapes do not matter.
-        unsafe {
-            maps.map::<RowsOfA<T>, Swizzle128>(0).prefetch();
-            maps.map::<Across<T>, Swizzle128>(1).prefetch();
-        }
+        [0, 1].map(|of| unsafe { maps.map::<Across<T>, Swizzle128>(of).prefetch() });
     }
     let adds = N <= SQUARE && schedule.adds != 0;
     let first = schedule.first(problem, adds);
     // SAFETY: the launch gives the memory; all threads together, and each one waits at the cluster's barrier once.
-    let (pipeline, outgoing, sums, started) = unsafe {
-        let (pipeline, outgoing, sums) = divide_memory::<N, S>(adds);
-        (pipeline, outgoing, sums, if adds { Some(cluster::arrive_relaxed()) } else { None })
-    };
+    let block = unsafe { Block::<N, S>::new(adds) };
+    // SAFETY: as above.
+    let started = adds.then(|| unsafe { cluster::arrive_relaxed() });
+    // All is ready while the kernel before still runs, until each branch takes its turn.
     // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         if group == 0 {
             if N >= SQUARE {
                 lower_registers::<40>();
             }
-            // All is ready while the kernel before still runs.
             take_turn();
             if thread < 32 {
-                produce::all::<T, N, S>(pipeline.producer(), maps, schedule, problem, first);
+                produce::all::<T, N, S>(block.pipeline.producer(), maps, schedule, problem, first);
             }
             if let Some(started) = started {
                 started.wait();
@@ -212,66 +205,74 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
                 raise_registers::<232>();
             }
             take_turn();
-            let own = group - 1;
-            let writer = BoxWriter {
-                beside: Beside::new(problem, c, per_row, per_column, epilogue),
-                problem,
-                schedule,
-                maps,
-                d,
-                boxes: outgoing.wrapping_add(own * STAGED * ROWS * SPAN),
-                boxes_before: 0,
-                thread,
-                output: 0,
-                row: 0,
-                column: 0,
-            };
-            let elements = output::Output::new(problem, c, [per_row, per_column], d, epilogue);
-            let consumer = pipeline.consumer();
-            match started {
-                Some(started) if N <= SQUARE => consume::one_of_cluster::<T, D, E, N, S>(
-                    consumer,
-                    schedule,
-                    elements,
-                    sums,
-                    (started, first),
-                    own,
-                ),
-                _ => consume::all::<T, D, E, N, S>(consumer, writer, elements, first, own),
+            let (own, elements) =
+                (group - 1, output::Output::new(problem, c, vectors, d, epilogue));
+            if let Some(started) = started {
+                let begun = (started, first);
+                consume::one_of_cluster::<T, D, E, N, S>(block, schedule, elements, begun, own);
+            } else {
+                let beside = Beside::new(problem, c, vectors[0], vectors[1], epilogue);
+                let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
+                consume::all::<T, D, E, N, S>(block, writer, elements, first, own);
             }
         }
     }
-    // No thread goes on from here: but where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each
-    // other.
+    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
     thread::sync_threads();
 }
 
-/// The stages with their barriers, the place from which sums go to D, and the sums of the cluster, which are there.
+/// [`warpgroup_id`], of which the assembler sees that all lanes have the same.
 ///
 /// # Safety
-/// All threads of the block call this together; the launch gives [`shared_bytes`], and nothing else uses them. If the block `adds`, no other block
-/// sends it sums before a barrier of the cluster.
+/// All lanes of the warp call this together.
 #[gpu_only]
 #[inline(always)]
-unsafe fn divide_memory<const N: usize, const S: usize>(
-    adds: bool,
-) -> (TilePipeline<Stage<N>, S>, *mut u8, ClusterSums<N>) {
-    let stages = DynamicSharedArray::<u8, 1024>::get();
-    let outgoing = stages.wrapping_add(S * size_of::<Stage<N>>());
-    let barriers = outgoing.wrapping_add(outgoing_bytes(N));
-    // SAFETY: the caller's promise; one thread fills a stage, and one of each of two consumers releases it.
-    unsafe {
-        let barriers = SharedArray::<u64, BARRIERS>::from_raw(barriers.cast());
-        let sums = ClusterSums::new(outgoing.cast(), barriers, BARRIERS - 1);
-        if adds {
-            // The fence of the pipeline's initialisation is for this barrier, too.
-            sums.init();
+unsafe fn warpgroup_of_warp() -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { warp_shuffle_idx(!0, warpgroup_id() as u32, 0, 32).0 as usize }
+}
+
+/// The dynamic shared memory of a block.
+#[derive(Clone, Copy)]
+struct Block<const N: usize, const S: usize> {
+    /// The stages with their barriers.
+    pipeline: TilePipeline<Stage<N>, S>,
+    /// The place from which sums go to D.
+    outgoing: *mut u8,
+    /// The sums of the cluster, which are there.
+    sums: ClusterSums<N>,
+}
+
+impl<const N: usize, const S: usize> Block<N, S> {
+    /// # Safety
+    /// All threads of the block call this together; the launch gives [`shared_bytes`], and nothing else uses them. If the block `adds`, no other block
+    /// sends it sums before a barrier of the cluster.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn new(adds: bool) -> Self {
+        let stages = DynamicSharedArray::<u8, 1024>::get();
+        let outgoing = stages.wrapping_add(S * size_of::<Stage<N>>());
+        let barriers = outgoing.wrapping_add(outgoing_bytes(N));
+        // SAFETY: the caller's promise; one thread fills a stage, and one of each of two consumers releases it.
+        unsafe {
+            let barriers = SharedArray::<u64, BARRIERS>::from_raw(barriers.cast());
+            let sums = ClusterSums::new(outgoing.cast(), barriers, BARRIERS - 1);
+            if adds {
+                // The fence of the pipeline's initialisation is for this barrier, too.
+                sums.init();
+            }
+            let stages = SharedArray::<Stage<N>, S>::from_raw(stages.cast());
+            let pipeline = TilePipeline::new(stages, barriers, 2);
+            if adds {
+                sums.expect();
+            }
+            Self { pipeline, outgoing, sums }
         }
-        let stages = SharedArray::<Stage<N>, S>::from_raw(stages.cast());
-        let pipeline = TilePipeline::new(stages, barriers, 2);
-        if adds {
-            sums.expect();
-        }
-        (pipeline, outgoing, sums)
+    }
+
+    /// The boxes of a consumer.
+    #[inline(always)]
+    fn boxes(self, own: usize) -> *mut u8 {
+        self.outgoing.wrapping_add(own * STAGED * ROWS * SPAN)
     }
 }
