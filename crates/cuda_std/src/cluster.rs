@@ -149,7 +149,7 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
 }
 
 /// Starts to store 16 bytes where the block with that rank has what this block has at `to`, and lets the barrier at the place of
-/// `barrier` there count them (`st.async`). Who waits for the barrier's phase sees them.
+/// `barrier` there count them (`st.async`). A thread that waits for the barrier's phase sees them.
 ///
 /// # Safety
 /// - `to` is in shared memory, the place is valid for writes, aligned to 16 bytes, and nothing else reaches it until the phase is over.

@@ -24,8 +24,8 @@ fn the_ptx_has_the_crates_own_entries_alone() {
     let entries = IMAGES[0].ptx().lines().filter_map(|line| line.split_once(".entry "));
     let mut names: Vec<_> = entries.map(|(_, header)| header.trim_end_matches('(')).collect();
     names.sort_unstable();
-    let expected = "above_bf16_FINISH above_bf16_SKINNY above_bf16_SQUARE above_bf16_WARPS above_bf16_WIDE affine_f32 affine_f64 \
-        apply_in_place_f32_Affine apply_in_place_u32_Xor axpy_f32 matrix_products negate_f32 span span_f32 splits_of_keys sums_without_contract within_f32";
+    let expected = "above_bf16_FINISH above_bf16_MIDDLE above_bf16_NARROW above_bf16_SKINNY above_bf16_SLIM above_bf16_SQUARE above_bf16_WARPS \
+        above_bf16_WIDE affine_f32 affine_f64 apply_in_place_f32_Affine apply_in_place_u32_Xor axpy_f32 matrix_products negate_f32 span span_f32 splits_of_keys sums_without_contract within_f32";
     assert_eq!(names.join(" "), expected);
 }
 

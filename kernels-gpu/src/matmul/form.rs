@@ -109,7 +109,7 @@ impl Default for Arguments {
     }
 }
 
-/// The kernel `K` in clusters of so many blocks.
+/// The kernel `K` in clusters of `blocks`.
 #[cfg(not(target_os = "cuda"))]
 #[doc(hidden)]
 #[must_use]

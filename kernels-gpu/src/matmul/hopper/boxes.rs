@@ -6,7 +6,8 @@ use core::mem;
 
 use super::super::beside::Beside;
 use super::super::{Epilogue, Problem};
-use super::{Output, SPAN, STAGED, Schedule, Stored, StoredRows, stored_columns};
+use super::schedule::Schedule;
+use super::tile::*;
 use crate::prelude::*;
 use cuda_std::copy::*;
 use cuda_std::grid_constant::{GridConstant, MapWords};

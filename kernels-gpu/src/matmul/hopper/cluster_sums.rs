@@ -6,7 +6,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::ROWS_OF_TILE;
+use super::tile::ROWS_OF_TILE;
 use crate::prelude::*;
 use cuda_std::cluster;
 use cuda_std::matrix::*;

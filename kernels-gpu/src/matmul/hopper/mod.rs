@@ -30,6 +30,7 @@ mod cluster_sums;
 mod consume;
 mod produce;
 mod schedule;
+mod tile;
 
 use self::boxes::BoxWriter;
 use self::cluster_sums::ClusterSums;
@@ -47,85 +48,7 @@ use cuda_std::{bf16, gpu_only};
 
 pub use self::schedule::{Schedule, Work};
 pub(super) use self::schedule::{divide, part};
-
-/// Rows of D that a block computes at a time.
-pub const ROWS_OF_TILE: usize = 2 * ROWS;
-/// Elements along K of a stage: 128 bytes.
-pub const DEPTH: usize = 64;
-/// Threads: a producer and two consumers.
-pub const BLOCK: usize = 3 * WARPGROUP;
-/// Bytes of a row of a box of A, B and D in shared memory: the span of the swizzle.
-const SPAN: usize = 128;
-/// Elements of 16 bits in a span.
-const SPAN_ELEMENTS: usize = SPAN / 2;
-/// Boxes of D in shared memory for each consumer: one is stored while the next one is written.
-const STAGED: usize = 2;
-/// The widest tile whose blocks may add their sums in a cluster, and the smallest one whose sums fill the registers.
-const SQUARE: usize = 128;
-
-/// A box of A whose rows are contiguous along K.
-pub type RowsOfA<T> = [[[T; DEPTH]; ROWS_OF_TILE]; 1];
-/// A box of A or B whose columns of 64 are contiguous: `DEPTH` rows along K. Those of B whose rows are contiguous along K have this size, too,
-/// or fewer rows.
-pub type Across<T> = [[[T; SPAN_ELEMENTS]; DEPTH]; 1];
-/// A box of D: 64 rows of 128 bytes.
-pub type Stored<D> = Tile<StoredRows<D>, Swizzle128>;
-/// The bytes of [`Stored`], as the copy engine sees them, by the size of D's elements.
-pub type StoredRows<D> = <D as Output>::Rows;
-
-/// An element of D.
-pub trait Output: Value {
-    /// 64 rows of 128 bytes.
-    type Rows: Extents<Element = Self>;
-}
-
-impl Output for bf16 {
-    type Rows = [[[Self; 64]; ROWS]; 1];
-}
-
-impl Output for f16 {
-    type Rows = [[[Self; 64]; ROWS]; 1];
-}
-
-impl Output for f32 {
-    type Rows = [[[Self; 32]; ROWS]; 1];
-}
-
-/// Columns of a box of D.
-#[must_use]
-pub const fn stored_columns<D>() -> usize {
-    SPAN / size_of::<D>()
-}
-
-/// Columns of a box of B in tiles with `columns` of them.
-#[must_use]
-pub const fn columns_of_box(columns: usize) -> usize {
-    if columns < SPAN_ELEMENTS { columns } else { SPAN_ELEMENTS }
-}
-
-/// Stages between copies and products of tiles with `columns`: as many as shared memory has a place for, of all blocks at once.
-#[must_use]
-pub const fn stages(columns: usize) -> usize {
-    match columns {
-        256 | 192 => 4,
-        64 => 8,
-        _ => 5,
-    }
-}
-
-/// Blocks that a multiprocessor runs at a time. Of the smallest tiles these are two: they take so little time that one block alone would leave the
-/// memory idle at its ends.
-#[must_use]
-pub const fn blocks_at_once(columns: usize) -> usize {
-    if columns <= 16 { 2 } else { 1 }
-}
-
-/// One stage: boxes of A and B, in either order.
-#[repr(C, align(1024))]
-pub struct Stage<const N: usize> {
-    a: [[u8; SPAN]; ROWS_OF_TILE],
-    b: [[u8; SPAN]; N],
-}
+pub use self::tile::*;
 
 /// Barriers: those of the stages, and of [`ClusterSums`].
 const BARRIERS: usize = 32;
