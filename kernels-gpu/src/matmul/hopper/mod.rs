@@ -6,9 +6,9 @@
 //!
 //! | `N` | for | sums go to D |
 //! |---|---|---|
-//! | 256 | large products | through shared memory, which the copy engine stores: [`boxes`] |
+//! | 256 | large products | through shared memory, which the copy engine stores: `boxes.rs` |
 //! | 192 | products with fewer rounds of such tiles on the device | so |
-//! | 128 | products with too few tiles of 256 | so, or the blocks of a cluster add them first: [`cluster_sums`] |
+//! | 128 | products with too few tiles of 256 | so, or the blocks of a cluster add them first: `cluster_sums.rs` |
 //! | 64, 16 | few columns, or the transpose of few rows: memory bounds them | from registers, or the blocks of a cluster add them first |
 //!
 //! | what | why |
