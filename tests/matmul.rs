@@ -4,6 +4,8 @@
 //! bit.
 
 use bytemuck::Pod;
+use cuda_std::matrix::Tf32;
+use cuda_std::number::E4m3;
 use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
@@ -13,7 +15,7 @@ use ferrowarp::ops::matmul::{
 };
 use ferrowarp::{GpuError, GpuResult};
 use kernels_gpu::matmul::form::MatmulKernel;
-use kernels_gpu::matmul::{ColumnBias, Gelu, Plain, Then};
+use kernels_gpu::matmul::{ColumnBias, Factor, Gelu, Plain, Then};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use reference::matmul as expected;
@@ -130,7 +132,7 @@ fn many(order: Order, rows: usize, columns: usize, batches: usize) -> MatrixLayo
 }
 
 /// Runs a product and compares it.
-fn check<T: Element, D: Element>(
+fn check<T: Element + Factor, D: Element>(
     a: &Host<T>,
     b: &Host<T>,
     c: Option<&Host<D>>,
@@ -145,7 +147,7 @@ fn check<T: Element, D: Element>(
 }
 
 /// Compares every element of D, which was `before`; what lies between its rows must have stayed.
-fn compare<T: Element, D: Element>(
+fn compare<T: Element + Factor, D: Element>(
     a: &Host<T>,
     b: &Host<T>,
     c: Option<&Host<D>>,
@@ -183,7 +185,7 @@ fn compare<T: Element, D: Element>(
     }
 }
 
-fn product<T: Element, D: Element>(
+fn product<T: Element + Factor, D: Element>(
     a: &Host<T>,
     b: &Host<T>,
     c: Option<&Host<D>>,
@@ -218,7 +220,7 @@ fn uniform(rng: &mut StdRng) -> impl FnMut() -> f32 {
     || rng.random_range(-1.0..1.0)
 }
 
-fn every_size<T: Element>()
+fn every_size<T: Element + Factor>()
 where
     Plain: MatmulKernel<T, T> + MatmulKernel<T, f32>,
 {
@@ -244,7 +246,7 @@ fn f16_of_every_size() {
 }
 
 /// Every kernel, tile and division of K that there is for a product.
-fn every_choice<T: Element, D: Element>(sizes: [usize; 3], orders: [Order; 3], beta: f32)
+fn every_choice<T: Element + Factor, D: Element>(sizes: [usize; 3], orders: [Order; 3], beta: f32)
 where
     Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
 {
@@ -417,8 +419,9 @@ fn long_sums_of_few_rows_are_split_and_the_same_again() {
         let (x, y) = (Matrix::new(&x, a.layout).unwrap(), Matrix::new(&y, b.layout).unwrap());
         let mut d = poisoned::<bf16>(m * n);
         let view = MatrixMut::row_major(&mut d, m, n).unwrap();
-        let choice = explain_views(gpu(), x, y, &view).unwrap();
-        assert!(matches!(choice.kernel, Kernel::Skinny { .. }), "{choice}");
+        let skinny = |choice: &Choice| matches!(choice.kernel, Kernel::Skinny { .. });
+        let all = choices(gpu(), x, y, &view).unwrap();
+        let choice = all.into_iter().find(skinny).expect("few rows");
         assert_eq!((choice.splits > 1, choice.splits >= 16), (true, is_shared), "{choice}");
         check::<bf16, bf16>(&a, &b, None, one(Order::ColumnMajor, m, n), (3.0, 0.5));
         let turned = Host::<bf16>::aligned(one(Order::ColumnMajor, n, k), 1, uniform(&mut rng));
@@ -442,7 +445,7 @@ fn operands_may_lie_anywhere() {
         let y = Host::<bf16>::aligned(one(b, k, n), 1, uniform(&mut rng));
         check::<bf16, bf16>(&x, &y, None, one(ORDERS[at % 2], m, n), (0.5, -2.0));
     }
-    // The address alone.
+    // The address alone: by any kernel, of which some multiply a copy.
     let (m, n, k) = (40, 24, 64);
     let odd = upload(&vec![bf16::ONE; m * k + 1]);
     let b = upload(&vec![bf16::from_f32(0.5); n * k]);
@@ -450,12 +453,61 @@ fn operands_may_lie_anywhere() {
     let view = MatrixMut::row_major(&mut d, m, n).unwrap();
     let a = Matrix::row_major(odd.slice(1..), m, k).unwrap();
     let b = Matrix::row_major(&b, n, k).unwrap().transposed();
-    let choice = explain_views(gpu(), a, b, &view).unwrap();
-    assert_eq!(choice.kernel, Kernel::Warps);
-    assert!(choice.to_string().contains("any alignment"), "{choice}");
+    let all = choices(gpu(), a, b, &view).unwrap();
+    assert!(all.iter().any(|choice| choice.to_string().contains("any alignment")), "{all:?}");
+    assert!(all.iter().filter(|choice| choice.packs).count() > 3, "{all:?}");
     let mut scratch = Scratch::new(gpu()).unwrap();
-    matmul_into(gpu(), a, b, view, Options::new(), &mut scratch).unwrap();
-    assert!(d.to_vec().unwrap().iter().all(|x| x.to_f32() == 32.0));
+    for choice in all {
+        d.copy_from_host(&vec![bf16::NAN; m * n]).unwrap();
+        let view = MatrixMut::row_major(&mut d, m, n).unwrap();
+        matmul_into(gpu(), a, b, view, Options::new().choice(choice), &mut scratch).unwrap();
+        assert!(d.to_vec().unwrap().iter().all(|x| x.to_f32() == 32.0), "{choice}");
+    }
+}
+
+/// Every choice for elements of other sizes than 16 bits, in the orders that warpgroups multiply and in those that they do not.
+#[test]
+fn every_choice_multiplies_other_elements() {
+    let mut rng = rng();
+    let mut small = || rng.random_range(-4..=4) as f32;
+    // More than one step of either, and a part of one.
+    let (m, n, k) = (144, 152, 272);
+    let [x, y] = [m * k, k * n].map(|len| (0..len).map(|_| small()).collect::<Vec<_>>());
+    let exact = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+    let (wide_x, wide_y) = (exact(&x), exact(&y));
+    for [of_a, of_b] in [[Order::RowMajor, Order::ColumnMajor], [Order::ColumnMajor, Order::RowMajor]] {
+        let matrix = |values, rows, columns, order| expected::Matrix {
+            is_column_major: order == Order::ColumnMajor,
+            leading: MatrixLayout::new(order, rows, columns).leading,
+            ..expected::Matrix::row_major(values, rows, columns)
+        };
+        let (a, b) = (matrix(&wide_x, m, k, of_a), matrix(&wide_y, k, n, of_b));
+        let right = expected::matmul([&a, &b], (1.0, 0.0), None);
+        let (layout_a, layout_b) = (one(of_a, m, k), one(of_b, k, n));
+        let bytes = |x: &[f32]| upload(&x.iter().map(|x| E4m3::saturating(*x)).collect::<Vec<_>>());
+        let ((p, q), (r, s)) = ((upload(&x), upload(&y)), (bytes(&x), bytes(&y)));
+        let wide = |x: &DeviceBuffer<f32>, layout| Matrix::new(x, layout).unwrap().as_tf32();
+        every_choice_is_exact::<Tf32>(wide(&p, layout_a), wide(&q, layout_b), &right);
+        let narrow = |x: &DeviceBuffer<E4m3>, layout| Matrix::new(x, layout).unwrap();
+        every_choice_is_exact::<E4m3>(narrow(&r, layout_a), narrow(&s, layout_b), &right);
+    }
+}
+
+fn every_choice_is_exact<T: Factor>(a: Matrix<T>, b: Matrix<T>, right: &[expected::Product])
+where
+    Plain: MatmulKernel<T, f32>,
+{
+    let (m, n) = (a.layout().rows, b.layout().columns);
+    let (mut d, mut scratch) = (poisoned::<f32>(m * n), Scratch::new(gpu()).unwrap());
+    let all = choices(gpu(), a, b, &MatrixMut::row_major(&mut d, m, n).unwrap()).unwrap();
+    for choice in all {
+        d.copy_from_host(&vec![f32::NAN; m * n]).unwrap();
+        let view = MatrixMut::row_major(&mut d, m, n).unwrap();
+        matmul_into(gpu(), a, b, view, Options::new().choice(choice), &mut scratch).unwrap();
+        let found = d.to_vec().unwrap();
+        let wrong = found.iter().zip(right).position(|(x, y)| f64::from(*x) != y.value);
+        assert_eq!(wrong, None, "{choice}");
+    }
 }
 
 #[test]

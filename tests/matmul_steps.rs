@@ -4,13 +4,18 @@
 //! that of `reference::matmul::Rounding`, derived there.
 
 use bytemuck::Pod;
+use cuda_std::number::E4m3;
 use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
+use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
-    Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, integer_into, naive_into,
-    registers_into, tf32_into, three_tf32_into, tiled_into, warps_into,
+    Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, explain_views,
+    integer_into, matmul_into,
+    naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
 };
 use ferrowarp::{Gpu, GpuResult};
+use kernels_gpu::matmul::form::MatmulKernel;
+use kernels_gpu::matmul::{Factor, Plain};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use reference::matmul::{self as expected, Rounding};
@@ -45,6 +50,7 @@ elements! {
     f16: f16::from_f64, f16::to_f64;
     f32: |x| x as f32, f64::from;
     f64: |x| x, |x| x;
+    E4m3: |x| E4m3::saturating(x as f32), |x: E4m3| x.widen().into();
     i32: |x| x as i32, f64::from;
     i8: |x| x as i8, f64::from;
     u8: |x| x as u8, f64::from;
@@ -174,6 +180,42 @@ fn options<D: Pod>(case: Case) -> Options<'static, D> {
     Options::new().alpha(case.scales.0 as f32).beta(case.scales.1 as f32)
 }
 
+/// The product in scratch memory of its own.
+fn own_scratch<T: Factor, D: Pod>(
+    gpu: &Gpu,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    d: MatrixMut<D>,
+    options: Options<D>,
+) -> GpuResult<()>
+where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    matmul_into(gpu, a, b, d, options, &mut Scratch::new(gpu)?)
+}
+
+/// The product of f32 rounded to TF32.
+fn tf32_into(
+    gpu: &Gpu,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    d: MatrixMut<f32>,
+    options: Options<f32>,
+) -> GpuResult<()> {
+    own_scratch(gpu, a.as_tf32(), b.as_tf32(), d, options)
+}
+
+/// [`tf32_into`] by warps, on any device.
+fn tf32_by_warps(
+    gpu: &Gpu,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    d: MatrixMut<f32>,
+    options: Options<f32>,
+) -> GpuResult<()> {
+    warps_into(gpu, a.as_tf32(), b.as_tf32(), d, options)
+}
+
 /// Every case with integers, bit for bit, and two with fractions, within the bound.
 macro_rules! step_tests {
     ($($test:ident: $op:ident, $t:ty, $d:ty, $rounding:expr;)*) => {$(
@@ -208,6 +250,10 @@ step_tests! {
     warps_of_bf16: warps_into, bf16, bf16, Rounding::TENSOR.to_bf16();
     warps_of_f16_to_f32: warps_into, f16, f32, Rounding::TENSOR;
     tf32_products: tf32_into, f32, f32, Rounding::TF32;
+    warps_of_tf32: tf32_by_warps, f32, f32, Rounding::TF32;
+    fp8_products: own_scratch, E4m3, bf16, Rounding::FP8.to_bf16();
+    fp8_products_to_f32: own_scratch, E4m3, f32, Rounding::FP8;
+    warps_of_fp8: warps_into, E4m3, f32, Rounding::TENSOR;
     three_tf32_products: three_tf32_into, f32, f32, Rounding::THREE_TF32;
 }
 
@@ -275,11 +321,12 @@ fn nan_and_infinity_go_through() {
     (x[24], x[2 * 24 + 5]) = (f32::NAN, f32::INFINITY);
     let (a, b) = (upload(&x), upload(&y));
     type Op = fn(&Gpu, Matrix<f32>, Matrix<f32>, MatrixMut<f32>, Options<f32>) -> GpuResult<()>;
-    let ops: [(Op, bool); 5] = [
+    let ops: [(Op, bool); 6] = [
         (naive_into, true),
         (tiled_into, true),
         (registers_into, true),
         (tf32_into, true),
+        (tf32_by_warps, true),
         // An infinity is not the sum of two TF32: it gives NaN.
         (three_tf32_into, false),
     ];
@@ -323,4 +370,36 @@ fn three_tf32_have_an_accuracy_of_their_own() {
     let [single, three, tf32] = [registers_into as Op, three_tf32_into, tf32_into].map(error);
     assert!(three <= 1.5 * single, "three TF32 {three:.2e}, f32 {single:.2e}");
     assert!(tf32 > 50.0 * three, "TF32 {tf32:.2e}, three TF32 {three:.2e}");
+}
+
+/// To the nearest; ties to even where the copy engine rounds, as an H100's does, else away from zero.
+#[test]
+fn tf32_is_rounded_to_nearest() {
+    let pairs = [
+        (0x3f80_0fff, 0x3f80_0000),
+        (0x3f80_1000, 0x3f80_0000),
+        (0x3f80_1001, 0x3f80_2000),
+        (0x3f80_3000, 0x3f80_4000),
+        (0xbf80_1000, 0xbf80_0000),
+        (0xbf80_3000, 0xbf80_4000),
+        (0x3f9f_ffff, 0x3fa0_0000),
+        (0x7f7f_efff, 0x7f7f_e000),
+        (0x7f7f_ffff, 0x7f80_0000),
+    ];
+    let (m, n, k) = (pairs.len(), 4, 4);
+    // The first element of each row, times 1.
+    let x: Vec<_> = pairs.iter().flat_map(|(bits, _)| [f32::from_bits(*bits), 0.0, 0.0, 0.0]).collect();
+    let (a, b) = (upload(&x), upload(&[1.0f32, 0.0, 0.0, 0.0].repeat(n)));
+    let mut d = upload(&vec![f32::NAN; m * n]);
+    let a = Matrix::row_major(&a, m, k).unwrap().as_tf32();
+    let b = Matrix::column_major(&b, k, n).unwrap().as_tf32();
+    let view = MatrixMut::row_major(&mut d, m, n).unwrap();
+    let choice = explain_views(gpu(), a, b, &view).unwrap();
+    let by_copy_engine = matches!(choice.kernel, Kernel::Hopper { .. });
+    own_scratch(gpu(), a, b, view, Options::new()).unwrap();
+    for (row, (bits, to_even)) in d.to_vec().unwrap().chunks(n).zip(pairs) {
+        let is_tie = bits & 0x1fff == 0x1000;
+        let expected = if is_tie && !by_copy_engine { bits + 0x1000 } else { to_even };
+        assert!(row.iter().all(|x| x.to_bits() == expected), "{bits:#x}: {row:?}");
+    }
 }

@@ -139,6 +139,7 @@ CASE("cuBLASLt", "matmul/warps/f16") { return plain<__half>(F16, shape, seed); }
 CASE("cuBLASLt", "matmul/nn/f32") { return plain<float>(F32, shape, seed); }
 CASE("cuBLASLt", "matmul/three-tf32/f32") { return plain<float>(F32, shape, seed); }
 CASE("cuBLASLt", "matmul/tf32/f32") { return plain<float>(TF32, shape, seed); }
+CASE("cuBLASLt", "matmul/tf32-nt/f32") { return plain<float>(TF32, shape, seed, false, true); }
 CASE("cuBLASLt", "matmul/nn/f64") { return plain<double>(F64, shape, seed); }
 CASE("cuBLASLt", "matmul/nt/i8") {
     auto a = random<int8_t>(shape[0] * shape[2], seed), b = random<int8_t>(shape[2] * shape[1], seed + 1);

@@ -47,6 +47,27 @@ def _(shape, seed):
     return product(torch.float64, shape)
 
 
+def scaled(shape, is_fast):
+    """Floats of 8 bits, B turned, with scales of 1."""
+    m, n, k = shape
+    a, b = normals(torch.float8_e4m3fn, m, k), normals(torch.float8_e4m3fn, n, k).t()
+    one = torch.ones((), device="cuda")
+    d = torch.empty((m, n), device="cuda", dtype=torch.bfloat16)
+    return lambda: torch._scaled_mm(
+        a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=is_fast, out=d
+    )
+
+
+@case("torch", "matmul/fp8-nt/E4m3")
+def _(shape, seed):
+    return scaled(shape, False)
+
+
+@case("torch, sums of 14 bits", "matmul/fp8-nt/E4m3")
+def _(shape, seed):
+    return scaled(shape, True)
+
+
 @case("torch", "matmul/batched/bf16")
 def _(shape, seed):
     batches, m, n, k = shape

@@ -87,6 +87,11 @@ impl ElementType {
         }
     }
 
+    /// Whether loads round numbers of single precision. (The type that flushes subnormals keeps them on an H100.)
+    pub fn is_tf32(self) -> bool {
+        matches!(self, Self::Tf32 | Self::Tf32Ftz)
+    }
+
     /// A floating-point type.
     pub fn is_float(self) -> bool {
         !matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::S32 | Self::U64 | Self::S64)

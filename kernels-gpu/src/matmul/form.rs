@@ -1,7 +1,7 @@
 //! The kernels that every epilogue has, and how one is launched.
 
 use super::hopper::{self, Schedule};
-use super::{Epilogue, Problem, finish, skinny, warps};
+use super::{Epilogue, Factor, Problem, finish, skinny, warps};
 use bytemuck::Pod;
 use cuda_std::bf16;
 use cuda_std::dependent;
@@ -55,7 +55,7 @@ pub const fn shared_bytes(form: usize) -> usize {
     match form {
         FINISH => finish::SHARED_BYTES,
         SKINNY => skinny::SHARED_BYTES,
-        // All elements of these products have 16 bits.
+        // Tiles have as many bytes, whatever their elements.
         WARPS => warps::shared_bytes::<bf16>(),
         WIDE => hopper::shared_bytes::<WIDE>(),
         MIDDLE => hopper::shared_bytes::<MIDDLE>(),
@@ -152,7 +152,7 @@ impl<L: Launch> Launch for InClusters<'_, L> {
     label = "the epilogue `{Self}` has no instance for `{T}` and `{D}`",
     note = "write `kernels_gpu::instances! {{ NAME: matmul({Self}, {T}) -> {D}; }}` in the kernel crate that declares `{Self}`"
 )]
-pub trait MatmulKernel<T: Pod, D: Pod>: Epilogue {
+pub trait MatmulKernel<T: Factor, D: Pod>: Epilogue {
     /// Whether the crate that has these kernels also has those of [`Plain`](super::Plain) that store `f32`, by which K is split. Only
     /// the shipped ones do: a launch finds kernels in one crate alone.
     const CAN_SPLIT: bool;
@@ -232,7 +232,7 @@ macro_rules! matmul_kernels {
                     form::FINISH => $crate::matmul::finish::finish::<$d, $e>(
                         &problem, a.as_ptr().cast(), c, [per_row, per_column], d, epilogue,
                     ),
-                    form::SKINNY => $crate::matmul::skinny::multiply::<$t, $d, $e>(
+                    form::SKINNY => <$t as $crate::matmul::Factor>::multiply_few_rows::<$d, $e>(
                         &problem, [a.as_ptr(), b.as_ptr()], c, [per_row, per_column], d, epilogue,
                     ),
                     form::WARPS => $crate::matmul::warps::with_epilogue::<$t, $d, $e>(

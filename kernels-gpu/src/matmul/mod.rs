@@ -5,6 +5,7 @@
 //! | [`hopper`] | tiles by the copy engine, multiplied by warpgroups (`wgmma`); the fastest | `sm_90a` |
 //! | [`skinny`] | products with at most 16 rows, or columns, which memory bounds | `sm_80` |
 //! | [`warps`] | tiles by `cp.async`, multiplied by warps (`mma`): for older devices, and for matrices that the copy engine cannot address | `sm_80` |
+//! | [`pack`] | copies of operands that the copy engine cannot address | `sm_80` |
 //! | [`finish`] | the sum of partial sums, and its epilogue: the end of a product that was split along K | `sm_80` |
 //!
 //! Every kernel takes a [`Problem`], the matrices, two vectors for the epilogue, and an [`Epilogue`]:
@@ -18,11 +19,13 @@
 
 pub mod beside;
 mod epilogue;
+mod factor;
 pub mod finish;
 pub mod form;
 pub mod hopper;
 pub mod naive;
 mod output;
+pub mod pack;
 mod place;
 mod problem;
 pub mod registers;
@@ -37,5 +40,6 @@ pub use epilogue::{
     Clamp, ColumnBias, Entry, Epilogue, Gelu, GeluTanh, Operands, Plain, Relu, Residual, RowBias,
     Silu, Then, gelu, gelu_tanh, silu,
 };
+pub use factor::Factor;
 pub use problem::{Problem, Strides};
 pub use value::Value;

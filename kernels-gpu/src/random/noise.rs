@@ -27,6 +27,8 @@ pub enum Noise {
     NormalF16,
     /// `bf16`, likewise.
     NormalBf16,
+    /// [`E4m3`](cuda_std::number::E4m3), likewise, with 0 in place of magnitudes below 2^-6.
+    NormalE4m3,
 }
 
 /// The integer hash with low bias that Chris Wellons found by search (2018).
@@ -64,6 +66,13 @@ pub const fn word(kind: u32, seed: u32, place: u64) -> u32 {
         normal(seed, place).to_bits()
     } else if kind == Noise::NormalF64 as u32 {
         ((normal(seed, place / 2) as f64).to_bits() >> (32 * (place & 1))) as u32
+    } else if kind == Noise::NormalE4m3 as u32 {
+        let (mut word, mut index) = (0, 0);
+        while index < 4 {
+            word |= e4m3(normal(seed, 4 * place + index)) << (8 * index);
+            index += 1;
+        }
+        word
     } else {
         let (low, high) = (normal(seed, 2 * place), normal(seed, 2 * place + 1));
         if kind == Noise::NormalF16 as u32 {
@@ -74,6 +83,18 @@ pub const fn word(kind: u32, seed: u32, place: u64) -> u32 {
             low.to_bits() as u32 | (high.to_bits() as u32) << 16
         }
     }
+}
+
+/// The bits of a normal number, of a smaller magnitude than 2^8, as [`E4m3`](cuda_std::number::E4m3); 0 below 2^-6.
+const fn e4m3(value: f32) -> u32 {
+    /// What exponents of `f32` are larger by, above three bits of fraction.
+    const BIAS: u32 = (127 - 7) << 3;
+    /// Half of the last bit that stays.
+    const HALF: u32 = 1 << 19;
+    let bits = value.to_bits();
+    let rounded = (((bits & !(1 << 31)) + HALF) >> 20).saturating_sub(BIAS);
+    let magnitude = if rounded < 1 << 3 { 0 } else { rounded };
+    bits >> 31 << 7 | magnitude
 }
 
 /// Nearly normal, with mean 0 and variance 1: the sum of four even numbers of 16 bits. Number `index` under `seed`.

@@ -4,7 +4,7 @@ use cuda_std::{bf16, f16};
 use ferrowarp::GpuResult;
 use ferrowarp::ops;
 use ferrowarp::ops::matmul::{
-    Matrix, MatrixMut, Options, double_into, registers_into, tf32_into, three_tf32_into,
+    Matrix, MatrixMut, Options, double_into, registers_into, three_tf32_into,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -114,7 +114,10 @@ pub fn matmul<'py>(
             "float32" => {
                 product.run::<f32>(py, |on, a, b, d| registers_into(on, a, b, d, Options::new()))
             }
-            "tf32" => product.run::<f32>(py, |on, a, b, d| tf32_into(on, a, b, d, Options::new())),
+            "tf32" => product.run::<f32>(py, |on, a, b, d| {
+                let mut scratch = ferrowarp::ops::Scratch::new(on)?;
+                ops::matmul::matmul_into(on, a.as_tf32(), b.as_tf32(), d, Options::new(), &mut scratch)
+            }),
             "3xtf32" => {
                 product.run::<f32>(py, |on, a, b, d| three_tf32_into(on, a, b, d, Options::new()))
             }

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::Linear;
-use cuda_std::number::{bf16, f16};
+use cuda_std::number::{E4m3, bf16, f16};
 use kernels_gpu::random::noise::{self, Noise, word};
 
 use ferrowarp::Gpu;
@@ -31,7 +31,7 @@ macro_rules! random {
 
 random! {
     u8: Bits; i8: Bits; u16: Bits; i16: Bits; u32: Bits; i32: Bits; u64: Bits; i64: Bits;
-    f32: F32; f64: F64; f16: F16; bf16: Bf16;
+    f32: F32; f64: F64; f16: F16; bf16: Bf16; E4m3: NormalE4m3;
 }
 
 /// Element types with normal values: see [`noise::normal`].
@@ -48,7 +48,7 @@ macro_rules! normal {
     )*};
 }
 
-normal! { f32: NormalF32; f64: NormalF64; f16: NormalF16; bf16: NormalBf16; }
+normal! { f32: NormalF32; f64: NormalF64; f16: NormalF16; bf16: NormalBf16; E4m3: NormalE4m3; }
 
 /// Enough blocks to fill any device.
 fn grid(n: usize) -> Linear {

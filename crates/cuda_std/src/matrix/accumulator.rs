@@ -109,6 +109,14 @@ pub unsafe trait Width<V: Copy> {
     /// `f(index, [even, odd])` for each pair, the indices being constants.
     #[doc(hidden)]
     fn pairs(registers: &Self::Registers, f: impl FnMut(usize, [V; 2]));
+
+    /// Replaces each register by `f(index, own, other)`, the indices being constants.
+    #[doc(hidden)]
+    fn combine(
+        registers: &mut Self::Registers,
+        others: &Self::Registers,
+        f: impl FnMut(usize, V, V) -> V,
+    );
 }
 
 /// That `wgmma` multiplies `T` by `U` in this width and adds to `V`.
@@ -202,6 +210,14 @@ where
     pub fn pair(&self, index: usize) -> [V; 2] {
         let registers = self.registers.as_ref();
         [registers[index], registers[index | 1]]
+    }
+
+    /// Replaces each sum by `f(index, own, other)`, where `other` is the one of `others` at the same place: how sums of parts of K
+    /// are added by ordinary cores, which round to nearest. Where the sum at `index` is in the product says
+    /// [`position`](Self::position). Neither accumulator is one of products under way.
+    #[inline(always)]
+    pub fn combine(&mut self, others: &Self, f: impl FnMut(usize, V, V) -> V) {
+        Columns::<N>::combine(&mut self.registers, &others.registers, f);
     }
 
     /// Starts to add the product of 64 rows of `a`, from row `first` on, with all `N` rows of `b`,
@@ -476,6 +492,16 @@ macro_rules! sums {
                     f($i, [registers[$i], registers[$i | 1]]);
                 })*
             }
+
+            #[inline(always)]
+            fn combine(
+                registers: &mut Self::Registers,
+                others: &Self::Registers,
+                mut f: impl FnMut(usize, $v, $v) -> $v,
+            ) {
+                registers[$first] = f($first, registers[$first], others[$first]);
+                $(registers[$i] = f($i, registers[$i], others[$i]);)*
+            }
         }
     };
 }
@@ -565,6 +591,14 @@ mod tests {
         let mut seen = vec![];
         sums.for_each_pair(33, |row, column, pair| seen.push((row, column, pair)));
         assert_eq!(seen, [(16, 2, [0, 1]), (24, 2, [2, 3]), (16, 10, [4, 5]), (24, 10, [6, 7])]);
+    }
+
+    #[test]
+    fn sums_are_combined_place_by_place() {
+        let (mut sums, mut others) = (Accumulator::<f32, 8>::zeroed(), Accumulator::zeroed());
+        (sums.registers, others.registers) = ([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]);
+        sums.combine(&others, |index, own, other| own + other * index as f32);
+        assert_eq!(sums.registers, [1.0, 22.0, 63.0, 124.0]);
     }
 
     #[test]

@@ -83,6 +83,20 @@ macro_rules! bytes {
             }
         }
 
+        impl From<$byte> for f32 {
+            #[inline(always)]
+            fn from(value: $byte) -> Self {
+                value.widen()
+            }
+        }
+
+        impl From<$byte> for f64 {
+            #[inline(always)]
+            fn from(value: $byte) -> Self {
+                value.widen().into()
+            }
+        }
+
         impl fmt::Debug for $byte {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!(stringify!($byte), "({:?})"), self.widen())

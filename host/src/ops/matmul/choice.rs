@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use kernels_gpu::matmul::hopper::{DEPTH, ROWS_OF_TILE, blocks_at_once};
+use kernels_gpu::matmul::hopper::{ROWS_OF_TILE, blocks_at_once, depth};
 use kernels_gpu::matmul::{form, skinny, warps};
 
 use super::PARTIAL_ALIGN;
@@ -37,17 +37,47 @@ impl Machine {
 /// What a product allows, beside its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Allows {
-    /// K is divided among blocks: the kernels for that are there.
+    /// The kernels are there that are not the epilogue's: of partial sums, and of copies.
     pub splits: bool,
     /// A and B begin, and have rows (or columns), at multiples of 16 bytes: the copy engine addresses them.
     pub copy_engine: bool,
-    /// Where D has fewer rows than columns, rows of A are contiguous along K, else columns of B.
+    /// Where D has fewer rows than columns, rows of A, or of its copy, are contiguous along K, else columns of B.
     pub few_along_k: bool,
+    /// Elements of the copies of A and of B without which warpgroups do not multiply them.
+    pub packed: [usize; 2],
+    /// Bytes of an element of A and B.
+    pub element_bytes: usize,
+    /// Columns of the widest tile.
+    pub widest: usize,
+    /// The kernel for few rows is there.
+    pub skinny: bool,
 }
 
 impl Allows {
-    /// Everything.
-    pub const ALL: Self = Self { splits: true, copy_engine: true, few_along_k: true };
+    /// Everything, of elements of 16 bits.
+    pub const ALL: Self = Self {
+        splits: true,
+        copy_engine: true,
+        few_along_k: true,
+        packed: [0; 2],
+        element_bytes: 2,
+        widest: form::WIDE,
+        skinny: true,
+    };
+
+    /// Whether a product by warpgroups begins with copies.
+    fn packs(&self) -> bool {
+        self.packed != [0; 2]
+    }
+
+    /// Cycles of the copies.
+    fn pack_cycles(&self) -> f64 {
+        let copies = self.packed.iter().filter(|elements| **elements > 0);
+        let of_one = |elements: &usize| {
+            PACK_CYCLES + (2 * elements * self.element_bytes) as f64 / PACKED_BYTES_PER_CYCLE
+        };
+        copies.map(of_one).sum()
+    }
 }
 
 /// The tile that a block of the Hopper kernel computes at a time.
@@ -90,8 +120,8 @@ impl Tile {
         self.form()
     }
 
-    /// Cycles of a step of [`DEPTH`] along K: of the large tiles those of the tensor cores, two consumers' 64 rows at 4,096 operations a
-    /// cycle; of the small ones what the copies into shared memory take.
+    /// Cycles of a step of 128 bytes along K: of the large tiles those of the tensor cores, two consumers' 64 rows at 4,096 operations a
+    /// cycle (of 16-bit elements; the rate of others is as their bytes); of the small ones what the copies into shared memory take.
     const fn step_cycles(self) -> f64 {
         match self {
             Self::Wide => 1025.0,
@@ -159,10 +189,13 @@ const BYTES_PER_CYCLE: f64 = 2480.0;
 const BYTES_PER_BLOCK_CYCLE: f64 = 24.0;
 /// Of copies and products, what takes less time overlaps the rest but for this share.
 const SHARE_BESIDE: f64 = 0.3;
-/// How much longer the skinny kernel takes where it loads element by element.
+/// How much longer the skinny kernel, and that of warps, take where they load element by element.
 const UNALIGNED: f64 = 4.0;
-/// Cycles of 64 along K of a tile of [`warps`], aligned or not: 277 TFLOP/s at 4096³.
+/// Cycles of 128 bytes along K of a tile of [`warps`]: 277 TFLOP/s at 4096³ of 16-bit elements.
 const WARPS_CYCLES: f64 = 1700.0;
+/// Cycles of a copy of an operand before the product begins, and the bytes that it reads and writes in one.
+const PACK_CYCLES: f64 = 3500.0;
+const PACKED_BYTES_PER_CYCLE: f64 = 1400.0;
 /// Steps that a part has at least: shorter ones only fill the pipeline.
 const MIN_STEPS: usize = 8;
 /// The parts that are tried in any case, and how many passes for each multiprocessor more parts may make.
@@ -182,6 +215,8 @@ pub struct Choice {
     pub group: u32,
     /// Blocks of a cluster, which compute parts of the sums of one tile and add them.
     pub parts: u32,
+    /// Whether A, or B, or both are copied first, so that warpgroups multiply them.
+    pub packs: bool,
     /// Blocks of the grid.
     pub blocks: usize,
     /// Passes over tiles, of all blocks together.
@@ -197,13 +232,20 @@ struct Sizes {
     n: usize,
     k: usize,
     batches: usize,
+    element_bytes: usize,
 }
 
 impl Sizes {
+    /// Stages along K.
+    fn steps(&self) -> usize {
+        self.k.div_ceil(depth(self.element_bytes))
+    }
+
     /// Cycles of all bytes on their way: from memory come A and B, and D goes there.
     fn memory_cycles(&self) -> f64 {
-        let Self { m, n, k, batches } = *self;
-        (2 * (m * k + k * n + m * n) * batches) as f64 / BYTES_PER_CYCLE
+        let Self { m, n, k, batches, element_bytes } = *self;
+        let of_d = element_bytes.max(2);
+        ((element_bytes * (m * k + k * n) + of_d * m * n) * batches) as f64 / BYTES_PER_CYCLE
     }
 
     /// Cycles to write, read and add partial sums, which takes twice as long as their bytes alone.
@@ -245,29 +287,41 @@ impl Choice {
         if m == 0 || n == 0 || k == 0 || batches == 0 {
             return f(Self::NONE);
         }
-        let sizes = Sizes { m, n, k, batches };
-        let has_tiles = machine.has_warpgroups() && allows.copy_engine;
-        if m.min(n) <= skinny::ROWS && !(has_tiles && allows.few_along_k) {
+        let sizes = Sizes { m, n, k, batches, element_bytes: allows.element_bytes };
+        let has_tiles = machine.has_warpgroups() && !allows.packs();
+        let has_skinny = allows.skinny && m.min(n) <= skinny::ROWS;
+        if has_skinny && !(has_tiles && allows.few_along_k) {
             let tiles = m.max(n).div_ceil(skinny::COLUMNS) * batches;
             let steps = k.div_ceil(skinny::DEPTH) / 2;
             splits(machine, tiles, steps, allows)
                 .filter(|splits| tiles * splits < BLOCKS_LIMIT)
                 .for_each(|splits| f(Self::skinny(sizes, splits, allows)));
         }
-        if has_tiles {
-            for tile in Tile::LARGE {
-                let tiles = m.div_ceil(ROWS_OF_TILE) * n.div_ceil(tile.columns()) * batches;
-                let splits = splits(machine, tiles, k.div_ceil(DEPTH), allows);
-                splits.for_each(|splits| f(Self::hopper(machine, sizes, tile, splits)));
-            }
-            for (tile, parts) in clusters() {
-                if let Some(choice) = Self::in_clusters(machine, sizes, tile, parts, allows) {
-                    f(choice);
-                }
-            }
-        } else {
-            f(Self::warps(machine, sizes));
+        if machine.has_warpgroups() && (allows.splits || !allows.packs()) {
+            Self::for_each_tile(machine, sizes, allows, |choice| {
+                f(Self {
+                    packs: allows.packs(),
+                    cycles: choice.cycles + allows.pack_cycles(),
+                    ..choice
+                });
+            });
         }
+        if !has_tiles {
+            f(Self::warps(machine, sizes, allows));
+        }
+    }
+
+    /// Calls `f` with every choice of tiles for warpgroups.
+    fn for_each_tile(machine: &Machine, sizes: Sizes, allows: Allows, mut f: impl FnMut(Self)) {
+        let Sizes { m, n, batches, .. } = sizes;
+        for tile in Tile::LARGE.into_iter().filter(|tile| tile.columns() <= allows.widest) {
+            let tiles = m.div_ceil(ROWS_OF_TILE) * n.div_ceil(tile.columns()) * batches;
+            let splits = splits(machine, tiles, sizes.steps(), allows);
+            splits.for_each(|splits| f(Self::hopper(machine, sizes, tile, splits)));
+        }
+        clusters()
+            .filter_map(|(tile, parts)| Self::in_clusters(machine, sizes, tile, parts, allows))
+            .for_each(f);
     }
 
     /// No products.
@@ -276,17 +330,18 @@ impl Choice {
         splits: 0,
         group: 1,
         parts: 1,
+        packs: false,
         blocks: 0,
         passes: 0,
         cycles: LAUNCH_CYCLES,
     };
 
     fn hopper(machine: &Machine, sizes: Sizes, tile: Tile, splits: usize) -> Self {
-        let Sizes { m, n, k, batches } = sizes;
+        let Sizes { m, n, batches, .. } = sizes;
         let (rows, columns) = (m.div_ceil(ROWS_OF_TILE), n.div_ceil(tile.columns()));
         let passes = rows * columns * batches * splits;
         let multiprocessors = machine.multiprocessors as usize;
-        let steps = k.div_ceil(DEPTH).div_ceil(splits) as f64;
+        let steps = sizes.steps().div_ceil(splits) as f64;
         let rounds = passes.div_ceil(multiprocessors) as f64;
         let multiplied = rounds * (steps * tile.step_cycles() + tile.pass_cycles());
         let cycles = beside(multiplied, sizes.memory_cycles()) + sizes.finish_cycles(splits);
@@ -295,6 +350,7 @@ impl Choice {
             splits: splits as u32,
             group: group(multiprocessors, tile).min(rows) as u32,
             parts: 1,
+            packs: false,
             blocks: passes.min(multiprocessors),
             passes,
             cycles: HOPPER_CYCLES + cycles,
@@ -309,7 +365,7 @@ impl Choice {
         parts: usize,
         allows: Allows,
     ) -> Option<Self> {
-        let Sizes { m, n, k, batches } = sizes;
+        let Sizes { m, n, batches, .. } = sizes;
         let is_small = Tile::SMALL.contains(&tile);
         let is_exchanged = is_small && m < n;
         let (m, n) = if is_exchanged { (n, m) } else { (m, n) };
@@ -318,7 +374,7 @@ impl Choice {
         }
         let multiprocessors = machine.multiprocessors as usize;
         let (rows, columns) = (m.div_ceil(ROWS_OF_TILE), n.div_ceil(tile.columns()));
-        let (passes, steps) = (rows * columns * batches * parts, k.div_ceil(DEPTH));
+        let (passes, steps) = (rows * columns * batches * parts, sizes.steps());
         let places = match parts {
             1 | 2 => multiprocessors * blocks_at_once(tile.columns()),
             _ => (multiprocessors as f64 * PLACES_OF_CLUSTERS) as usize,
@@ -336,6 +392,7 @@ impl Choice {
             splits: 1,
             group: if is_small { 1 } else { group(multiprocessors, tile).min(rows) as u32 },
             parts: parts as u32,
+            packs: false,
             blocks: passes.min(places),
             passes,
             cycles: HOPPER_CYCLES + beside(multiplied, sizes.memory_cycles()) + added,
@@ -343,7 +400,7 @@ impl Choice {
     }
 
     fn skinny(sizes: Sizes, splits: usize, allows: Allows) -> Self {
-        let Sizes { m, n, k, batches } = sizes;
+        let Sizes { m, n, k, batches, .. } = sizes;
         let is_exchanged = m > skinny::ROWS;
         let blocks = m.max(n).div_ceil(skinny::COLUMNS) * batches * splits;
         let slower = if allows.copy_engine { 1.0 } else { UNALIGNED };
@@ -355,22 +412,25 @@ impl Choice {
             splits: splits as u32,
             group: 1,
             parts: 1,
+            packs: false,
             blocks,
             passes: blocks,
             cycles: LAUNCH_CYCLES + cycles,
         }
     }
 
-    fn warps(machine: &Machine, sizes: Sizes) -> Self {
-        let Sizes { m, n, k, batches } = sizes;
+    fn warps(machine: &Machine, sizes: Sizes, allows: Allows) -> Self {
+        let Sizes { m, n, batches, .. } = sizes;
         let passes = m.div_ceil(warps::SIDE) * n.div_ceil(warps::SIDE) * batches;
         let rounds = passes.div_ceil(machine.multiprocessors as usize) as f64;
-        let multiplied = rounds * k.div_ceil(DEPTH) as f64 * WARPS_CYCLES;
+        let slower = if allows.copy_engine { 1.0 } else { UNALIGNED };
+        let multiplied = rounds * sizes.steps() as f64 * WARPS_CYCLES * slower;
         Self {
             kernel: Kernel::Warps,
             splits: 1,
             group: 1,
             parts: 1,
+            packs: false,
             blocks: passes,
             passes,
             cycles: LAUNCH_CYCLES + multiplied.max(sizes.memory_cycles()),
@@ -431,7 +491,10 @@ fn group(multiprocessors: usize, tile: Tile) -> usize {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, splits, group, parts, blocks, passes, cycles } = *self;
+        let Self { kernel, splits, group, parts, packs, blocks, passes, cycles } = *self;
+        if packs {
+            write!(f, "operands are copied first, for their order or their alignment, then the ")?;
+        }
         match kernel {
             Kernel::None => {
                 return write!(f, "no products: D is the epilogue of beta · C alone");
@@ -478,7 +541,6 @@ mod tests {
     const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
     const A100: Machine = Machine { multiprocessors: 108, compute_capability: (8, 0) };
     const WIDE: Kernel = Kernel::Hopper { tile: Tile::Wide, is_exchanged: false };
-    const UNALIGNED_ROWS: Allows = Allows { copy_engine: false, ..Allows::ALL };
     const WHOLE: Allows = Allows { splits: false, ..Allows::ALL };
 
     fn choice(m: usize, n: usize, k: usize) -> Choice {
@@ -531,14 +593,41 @@ mod tests {
         assert!(long.splits * long.parts > 8, "{long}");
     }
 
+    /// Of matrices whose rows the copy engine does not address.
+    fn unaligned(machine: &Machine, [m, n, k]: [usize; 3]) -> Choice {
+        let allows = Allows { copy_engine: false, packed: [m * k, k * n], ..Allows::ALL };
+        Choice::new(machine, [m, n, k], 1, allows)
+    }
+
     #[test]
-    fn what_the_copy_engine_cannot_address_goes_to_warps() {
-        let of = |machine, m, allows| Choice::new(machine, [m, 1000, 1000], 1, allows).kernel;
-        assert_eq!(of(&H200, 1000, UNALIGNED_ROWS), Kernel::Warps);
-        assert_eq!(of(&A100, 1000, Allows::ALL), Kernel::Warps);
-        for (machine, allows) in [(&H200, UNALIGNED_ROWS), (&A100, Allows::ALL)] {
-            assert_eq!(of(machine, 16, allows), Kernel::Skinny { is_exchanged: false });
+    fn what_the_copy_engine_cannot_address_is_copied_where_that_pays() {
+        for sizes in [[1000; 3], [4095, 4097, 4099], [130, 8000, 4000]] {
+            let choice = unaligned(&H200, sizes);
+            assert!(choice.packs && matches!(choice.kernel, Kernel::Hopper { .. }), "{choice}");
+            assert_eq!(unaligned(&A100, sizes).kernel, Kernel::Warps);
         }
+        assert_eq!(unaligned(&H200, [100, 100, 50]).kernel, Kernel::Warps);
+        let own = Allows { copy_engine: false, packed: [1000 * 1000; 2], ..WHOLE };
+        assert_eq!(Choice::new(&H200, [1000; 3], 1, own).kernel, Kernel::Warps);
+        for machine in [&H200, &A100] {
+            let few = unaligned(machine, [16, 1000, 1000]);
+            assert_eq!(few.kernel, Kernel::Skinny { is_exchanged: false }, "{few}");
+        }
+        assert_eq!(Choice::new(&A100, [1000; 3], 1, Allows::ALL).kernel, Kernel::Warps);
+    }
+
+    #[test]
+    fn elements_of_other_sizes_take_their_tiles() {
+        // As fast as 16-bit elements by their bytes.
+        let tf32 = Allows { element_bytes: 4, skinny: false, ..Allows::ALL };
+        let cycles = |k, allows| Choice::new(&H200, [4096, 4096, k], 1, allows).cycles;
+        assert_eq!(cycles(4096, tf32), cycles(8192, Allows::ALL));
+        let fp8 = Allows { element_bytes: 1, widest: 128, skinny: false, ..Allows::ALL };
+        let choice = Choice::new(&H200, [8192; 3], 1, fp8);
+        let square = Kernel::Hopper { tile: Tile::Square, is_exchanged: false };
+        assert_eq!(choice.kernel, square, "{choice}");
+        let few = Choice::new(&A100, [16, 4096, 4096], 1, tf32);
+        assert_eq!(few.kernel, Kernel::Warps, "{few}");
     }
 
     #[test]
@@ -601,6 +690,8 @@ mod tests {
         let text = Choice::new(&A100, [4096, 16, 4096], 1, Allows::ALL).to_string();
         assert!(text.contains("columns at most 16, 128 blocks of 32 rows"), "{text}");
         assert!(choice(64, 64, 0).to_string().contains("no products"));
+        let text = unaligned(&H200, [4095; 3]).to_string();
+        assert!(text.starts_with("operands are copied first, for their order"), "{text}");
         let old = Choice::new(&A100, [1000; 3], 1, Allows::ALL).to_string();
         assert!(old.contains("warp kernel (mma, cp.async)"), "{old}");
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytemuck::Pod;
 use cuda_std::launch::RawSlice;
+use cuda_std::matrix::Tf32;
 use kernels_gpu::matmul::Strides;
 
 use crate::error::{GpuError, GpuResult};
@@ -230,6 +231,16 @@ impl<T: Pod> Clone for Matrix<'_, T> {
 }
 
 impl<T: Pod> Copy for Matrix<'_, T> {}
+
+impl<'a> Matrix<'a, f32> {
+    /// The matrix as one of [`Tf32`]: [`matmul_into`](super::matmul_into) rounds its elements to 11 bits, to nearest, as it loads them. Ties go to
+    /// even where the copy engine rounds (Hopper), else away from zero.
+    #[must_use]
+    pub fn as_tf32(self) -> Matrix<'a, Tf32> {
+        let memory = self.memory.cast().expect("both types have the same size and alignment");
+        Matrix { memory, layout: self.layout }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,13 @@
 //! Matrix products: `D = epilogue(alpha · A·B + beta · C)`, of one matrix or of a batch.
 //!
-//! Elements of A and B are [`bf16`](cuda_std::bf16) or [`f16`](cuda_std::f16), added in `f32`; D is of the same type or `f32`. Matrices are
-//! [views](Matrix) of device memory in either order, with any leading dimension.
+//! | A and B | sums | D |
+//! |---|---|---|
+//! | [`bf16`](cuda_std::bf16), [`f16`](cuda_std::f16) | `f32` | of their type, or `f32` |
+//! | [`E4m3`](cuda_std::number::E4m3): 8-bit floats; a scale of both tensors is `alpha` | `f32`: those of tensor cores over 128 of K, added by ordinary cores | `bf16`, `f32` |
+//! | [`Tf32`](cuda_std::matrix::Tf32): `f32` in memory, rounded to 11 bits as they are loaded ([`Matrix::as_tf32`]) | `f32` | `f32` |
+//!
+//! Other elements, and other accuracies of `f32`, have [operations of their own](three_tf32_into). Matrices are [views](Matrix) of device memory in
+//! either order, with any leading dimension.
 //!
 //! ```
 //! use cuda_std::bf16;
@@ -27,8 +33,11 @@
 //! # Which kernel runs
 //! [`explain`] says it, and why, and [`explain_views`] for matrices that are not aligned:
 //! - On Hopper (`sm_90a`) tiles of 128 × 256 to 128 × 16 by TMA and `wgmma`.
-//! - On other devices since `sm_80`, and where the address or the leading dimension of A or B is not a multiple of 16 bytes, which the copy engine
-//!   cannot address, tiles of 128 × 128 by `cp.async` and `mma`; with at most 16 rows or columns of D, a kernel that reads the larger matrix once.
+//!   An operand whose address or leading dimension is not a multiple of 16 bytes, which the copy engine cannot address, is copied to scratch
+//!   memory first; so is one of 8-bit or 32-bit elements that is not contiguous along K, as `wgmma` multiplies those in one order alone. The copy
+//!   costs about what a copy of its bytes by memory costs.
+//! - On other devices since `sm_80`, and where a copy would not pay, tiles of 128 × 128 by `cp.async` and `mma`; with at most 16 rows or columns of
+//!   D, a kernel that reads the larger matrix once.
 //!
 //! Where there are too few tiles for the device, K is divided, among the blocks of a cluster or by a second kernel, and the partial sums are added in
 //! a fixed order. [`choices`] lists all that may run, and [`Options::choice`] takes one of them.
@@ -41,13 +50,13 @@ mod steps;
 use bytemuck::Pod;
 use cuda_std::launch::DevicePtr;
 use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
-use kernels_gpu::matmul::{Epilogue, Plain, Problem, Strides, finish};
+use kernels_gpu::matmul::pack::Packing;
+use kernels_gpu::matmul::{Epilogue, Factor, Plain, Problem, Strides, finish};
 
 pub use choice::{Choice, Kernel, Tile};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
 pub use steps::{
-    double_into, integer_into, naive_into, registers_into, tf32_into, three_tf32_into, tiled_into,
-    warps_into,
+    double_into, integer_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
 };
 
 use self::choice::{Allows, Machine};
@@ -139,7 +148,7 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
 ///
 /// # Errors
 /// As [`matmul_into`]; out of memory.
-pub fn matmul<T: Pod>(
+pub fn matmul<T: Factor>(
     on: &impl AsStream,
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
@@ -165,7 +174,7 @@ where
 /// [`InvalidArgument`](GpuError::InvalidArgument) if shapes do not fit (the message has both), for a size of 2^31 or more, if D overlaps A, B or
 /// itself, for a [choice](Options::choice) that is not one of this product; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
 /// another length than D's rows or columns or is missing; errors of the driver.
-pub fn matmul_into<T: Pod, D: Pod, E>(
+pub fn matmul_into<T: Factor, D: Pod, E>(
     on: &impl AsStream,
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
@@ -186,20 +195,34 @@ where
     prepared.run(stream, &machine, a, b, d, options, scratch)
 }
 
-/// The scratch of [`matmul_into`] for these sizes, in bytes: partial sums where K is split.
+/// The scratch of [`matmul_into`] for these sizes of aligned 16-bit matrices in any order, in bytes: partial sums where K is split. For others see
+/// [`scratch_bytes_of_views`].
 #[must_use]
 pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> usize {
     let machine = Machine::of(on.as_stream().inner().context().info());
-    let of = |m, n, copy_engine| {
-        let allows = Allows { copy_engine, ..Allows::ALL };
-        let choice = Choice::new(&machine, [m, n, k], batches, allows);
+    let of = |m, n| {
+        let choice = Choice::new(&machine, [m, n, k], batches, Allows::ALL);
         size_of_parts(&[choice.partial_bytes(m, n, batches)])
     };
     // A product of a column-major D is that of the transposes.
-    [(m, n, true), (n, m, true), (m, n, false), (n, m, false)]
-        .map(|(m, n, copy_engine)| of(m, n, copy_engine))
-        .into_iter()
-        .fold(0, usize::max)
+    of(m, n).max(of(n, m))
+}
+
+/// The scratch of [`matmul_into`] for these matrices, in bytes: partial sums where K is split, and copies of A and B where their order or their
+/// alignment asks for them.
+///
+/// # Errors
+/// As [`matmul_into`] for shapes and overlaps.
+pub fn scratch_bytes_of_views<T: Factor, D: Pod>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: &MatrixMut<'_, D>,
+) -> GpuResult<usize> {
+    let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
+    let machine = Machine::of(on.as_stream().inner().context().info());
+    let choice = prepared.choice::<T>(&machine, true);
+    Ok(size_of_parts(&prepared.parts_bytes::<T>(&choice)))
 }
 
 /// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order and aligned operands, and why: `Display`
@@ -215,7 +238,7 @@ pub fn explain(on: &impl AsStream, sizes: [usize; 3], batches: usize) -> Choice 
 ///
 /// # Errors
 /// As [`matmul_into`] for shapes and overlaps.
-pub fn choices<T: Pod, D: Pod>(
+pub fn choices<T: Factor, D: Pod>(
     on: &impl AsStream,
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
@@ -223,7 +246,7 @@ pub fn choices<T: Pod, D: Pod>(
 ) -> GpuResult<Vec<Choice>> {
     let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
     let machine = Machine::of(on.as_stream().inner().context().info());
-    let mut found = prepared.choices(&machine, true);
+    let mut found = prepared.choices::<T>(&machine, true);
     found.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
     Ok(found)
 }
@@ -233,7 +256,7 @@ pub fn choices<T: Pod, D: Pod>(
 ///
 /// # Errors
 /// As [`matmul_into`] for shapes and overlaps.
-pub fn explain_views<T: Pod, D: Pod>(
+pub fn explain_views<T: Factor, D: Pod>(
     on: &impl AsStream,
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
@@ -241,20 +264,35 @@ pub fn explain_views<T: Pod, D: Pod>(
 ) -> GpuResult<Choice> {
     let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
     let machine = Machine::of(on.as_stream().inner().context().info());
-    Ok(prepared.choice(&machine, true))
+    Ok(prepared.choice::<T>(&machine, true))
 }
 
 impl Prepared {
-    fn choice(&self, machine: &Machine, can_split: bool) -> Choice {
+    fn choice<T: Factor>(&self, machine: &Machine, can_split: bool) -> Choice {
         let (sizes, batches) = self.sizes();
-        Choice::new(machine, sizes, batches, self.allows(can_split))
+        Choice::new(machine, sizes, batches, self.allows::<T>(can_split))
     }
 
-    fn choices(&self, machine: &Machine, can_split: bool) -> Vec<Choice> {
+    fn choices<T: Factor>(&self, machine: &Machine, can_split: bool) -> Vec<Choice> {
         let (sizes, batches) = self.sizes();
         let mut found = Vec::new();
-        Choice::for_each(machine, sizes, batches, self.allows(can_split), |c| found.push(c));
+        let allows = self.allows::<T>(can_split);
+        Choice::for_each(machine, sizes, batches, allows, |c| found.push(c));
         found
+    }
+
+    /// The bytes of partial sums, and of the copies of A and of B.
+    fn parts_bytes<T: Factor>(&self, choice: &Choice) -> [usize; 3] {
+        let ([m, n, _], batches) = self.sizes();
+        let [a, b] = self.packings_for(choice).map(|packing| {
+            packing.map_or(0, |packing| packing.len() * size_of::<T>())
+        });
+        [choice.partial_bytes(m, n, batches), a, b]
+    }
+
+    /// The copies that the choice takes.
+    fn packings_for(&self, choice: &Choice) -> [Option<Packing>; 2] {
+        if choice.packs { self.packings() } else { [None; 2] }
     }
 
     fn sizes(&self) -> ([usize; 3], usize) {
@@ -262,11 +300,17 @@ impl Prepared {
         ([m, n, k].map(|size| size as usize), batches as usize)
     }
 
-    fn allows(&self, can_split: bool) -> Allows {
+    fn allows<T: Factor>(&self, can_split: bool) -> Allows {
+        let packings = if self.problem.k == 0 { [None; 2] } else { self.packings() };
+        let few = if self.problem.m < self.problem.n { 0 } else { 1 };
         Allows {
             splits: can_split,
-            copy_engine: self.is_mapped(),
-            few_along_k: self.has_few_along_k(),
+            copy_engine: self.is_addressed(),
+            few_along_k: self.has_few_along_k() || packings[few].is_some(),
+            packed: packings.map(|packing| packing.map_or(0, |packing| packing.len())),
+            element_bytes: size_of::<T>(),
+            widest: T::WIDEST,
+            skinny: T::HAS_SKINNY,
         }
     }
 
@@ -289,7 +333,7 @@ impl Prepared {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn run<T: Pod, D: Pod, E>(
+    fn run<T: Factor, D: Pod, E>(
         self,
         stream: &Stream,
         machine: &Machine,
@@ -304,17 +348,23 @@ impl Prepared {
         Plain: MatmulKernel<T, f32>,
     {
         let choice = match options.choice {
-            None => self.choice(machine, E::CAN_SPLIT),
-            Some(own) if self.choices(machine, E::CAN_SPLIT).contains(&own) => own,
+            None => self.choice::<T>(machine, E::CAN_SPLIT),
+            Some(own) if self.choices::<T>(machine, E::CAN_SPLIT).contains(&own) => own,
             Some(own) => {
                 let reason = format!("not a choice for this product: {own}. `choices` has all");
                 return Err(GpuError::InvalidArgument { operation: OPERATION, reason });
             }
         };
-        let Problem { m, n, batches, .. } = self.problem;
-        let partial_bytes = choice.partial_bytes(m as usize, n as usize, batches as usize);
-        let this = if choice.is_exchanged() { self.exchanged() } else { self };
+        let [partial_bytes, ..] = self.parts_bytes::<T>(&choice);
+        let this = if choice.is_exchanged() { self.exchanged() } else { self }.of_factors::<T>();
         let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
+        let packings = this.packings_for(&choice);
+        let [_, bytes_of_a, bytes_of_b] = this.parts_bytes::<T>(&choice);
+        let (_, [partials, mut copy_of_a, mut copy_of_b]) =
+            scratch.parts(stream, [partial_bytes, bytes_of_a, bytes_of_b])?;
+        let this = this.packed(stream, packings, [&a, &b], [&mut copy_of_a, &mut copy_of_b])?;
+        let a = if packings[0].is_some() { As::<T>::new(&copy_of_a) } else { As::new(&a.memory) };
+        let b = if packings[1].is_some() { As::<T>::new(&copy_of_b) } else { As::new(&b.memory) };
         let c = As::<D>::optional(options.c.as_ref().map(|c| &c.memory));
         let c_from = DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address);
         let per_row = As::<D>::optional(options.per_row.as_ref());
@@ -326,8 +376,8 @@ impl Prepared {
                 options.epilogue.launch(
                     stream,
                     &arguments,
-                    &a.memory,
-                    &b.memory,
+                    &a,
+                    &b,
                     &c,
                     c_from,
                     &per_row,
@@ -336,7 +386,6 @@ impl Prepared {
                 )
             };
         }
-        let (_, [partials]) = scratch.parts(stream, [partial_bytes])?;
         let mut partials = partials.into_cast::<f32>()?;
         let (m, n) = (u64::from(this.problem.m), u64::from(this.problem.n));
         let leading = n.next_multiple_of(PARTIAL_ALIGN as u64);
@@ -353,8 +402,8 @@ impl Prepared {
                 Plain.launch(
                     stream,
                     &arguments,
-                    &a.memory,
-                    &b.memory,
+                    &a,
+                    &b,
                     &none,
                     nowhere,
                     &none,

@@ -3,15 +3,22 @@
 use bytemuck::Pod;
 use cuda_driver::sys;
 use cuda_std::copy::{Swizzle, Swizzle128, TensorType};
+use cuda_std::shared::Element;
 use cuda_std::grid_constant::MapWords;
-use cuda_std::launch::RawSlice;
-use kernels_gpu::matmul::hopper::{DEPTH, ROWS_OF_TILE, Schedule, columns_of_box, stored_columns};
-use kernels_gpu::matmul::{Epilogue, Problem, Strides};
+use cuda_std::launch::{Grid1, Instance, RawSlice};
+use kernels_gpu::matmul::hopper::{
+    ROWS_OF_BOX, ROWS_OF_TILE, Schedule, columns_of_box, depth, stored_columns,
+};
+use kernels_gpu::matmul::pack::{Packing, pack};
+use kernels_gpu::matmul::{Epilogue, Factor, Problem, Strides};
 
 use super::choice::{Choice, Tile};
+use super::steps::grid_blocks;
 use super::{Matrix, MatrixLayout, MatrixMut, OPERATION, Options};
 use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::memory::DeviceSliceMut;
 use crate::ops::same_len;
+use crate::ops::views::{As, AsMut};
 use crate::stream::Stream;
 
 /// Sizes are below this: kernels count in 32 bits, of which one is a sign for the copy engine.
@@ -33,7 +40,8 @@ pub(super) struct Operand {
     pub address: u64,
     pub strides: Strides,
     bytes: usize,
-    type_code: TensorType,
+    /// The type of the elements in a tensor map.
+    map_type: u32,
 }
 
 /// A product whose shapes fit.
@@ -176,18 +184,32 @@ impl Operand {
     fn new<T: Pod>(layout: &MatrixLayout, raw: &RawSlice) -> Self {
         let strides = layout.strides();
         let batch = if layout.batches == 1 { 0 } else { strides.batch };
-        // Only moved: the copy engine need not know more than the size.
-        let type_code = TensorType::U16;
-        Self {
-            address: raw.address,
-            strides: Strides { batch, ..strides },
-            bytes: size_of::<T>(),
-            type_code,
-        }
+        let (address, bytes) = (raw.address, size_of::<T>());
+        Self { address, strides: Strides { batch, ..strides }, bytes, map_type: type_of(bytes) }
     }
 
     fn transposed(self) -> Self {
         Self { strides: self.strides.transposed(), ..self }
+    }
+
+    /// Its copy in `to`, row after row along K, which is asynchronous.
+    fn packed<T: Factor>(
+        self,
+        stream: &Stream,
+        packing: Packing,
+        from: &Matrix<'_, T>,
+        to: &mut DeviceSliceMut<'_, u8>,
+    ) -> GpuResult<Self> {
+        let address = to.as_device_ptr().address();
+        match self.bytes {
+            1 => copy_packed::<T, u8>(stream, packing, from, to),
+            2 => copy_packed::<T, u16>(stream, packing, from, to),
+            _ => copy_packed::<T, u32>(stream, packing, from, to),
+        }?;
+        let Packing { rows, leading, .. } = packing;
+        let [leading, matrix] = [leading.into(), u64::from(rows) * u64::from(leading)];
+        let batch = if self.strides.batch == 0 { 0 } else { matrix };
+        Ok(Self { address, strides: Strides { row: leading, column: 1, batch }, ..self })
     }
 
     /// How the copy engine reads it: `len` rows of A (or columns of B) along K, with a distance from one to the next, and along K; a
@@ -202,8 +224,8 @@ impl Operand {
         // A vector is contiguous both ways: rows of one element are better read as a column.
         let is_across = along_k != 1 || (k == 1 && along_len == 1);
         let (outer, inner, along, of_box) = match is_across {
-            false => (len, k, along_len, [tile, DEPTH]),
-            true => (k, len, along_k, [DEPTH, DEPTH]),
+            false => (len, k, along_len, [tile, depth(self.bytes)]),
+            true => (k, len, along_k, [ROWS_OF_BOX, depth(self.bytes)]),
         };
         let bytes = self.bytes as u64;
         let row_bytes = if outer == 1 {
@@ -221,14 +243,44 @@ impl Operand {
     }
 
     /// Whether the copy engine addresses it.
-    fn is_mapped(&self, boxes: &Boxes) -> bool {
+    fn is_addressed(&self, boxes: &Boxes) -> bool {
         let fits = |stride: &u64| stride.is_multiple_of(UNIT_BYTES) && *stride < STRIDE_LIMIT_BYTES;
         self.address.is_multiple_of(UNIT_BYTES) && boxes.strides_bytes.iter().all(fits)
     }
 
+    /// Whether warpgroups multiply it where it lies: across K only elements of 16 bits.
+    fn is_ready(&self, boxes: &Boxes) -> bool {
+        self.is_addressed(boxes) && (self.bytes == 2 || !boxes.is_across)
+    }
+
     fn map(&self, stream: &Stream, boxes: &Boxes) -> GpuResult<MapWords> {
         let Boxes { extents, strides_bytes, of_box, .. } = *boxes;
-        encode(stream, self.type_code, self.address, extents, strides_bytes, of_box)
+        encode(stream, self.map_type, self.address, extents, strides_bytes, of_box)
+    }
+}
+
+/// Launches the copy of elements of the size of `U`.
+fn copy_packed<T: Factor, U: Pod + Element>(
+    stream: &Stream,
+    packing: Packing,
+    from: &Matrix<'_, T>,
+    to: &mut DeviceSliceMut<'_, u8>,
+) -> GpuResult<()>
+where
+    pack<U>: Instance,
+{
+    let grid = Grid1::new(grid_blocks(packing.blocks())?);
+    let (from, mut to) = (As::<U>::new(&from.memory), AsMut::<U>::new(to));
+    // SAFETY: the matrix has all elements of its layout, and the copy is as long as the packing says.
+    unsafe { pack::<U>::launch(stream, grid, packing, &from, &mut to) }
+}
+
+/// The type of elements that are only moved: the copy engine need not know more than their size.
+const fn type_of(bytes: usize) -> u32 {
+    match bytes {
+        1 => TensorType::U8 as u32,
+        2 => TensorType::U16 as u32,
+        _ => TensorType::U32 as u32,
     }
 }
 
@@ -254,10 +306,61 @@ impl Prepared {
         ]
     }
 
+    /// With the type of tensor maps of `T`.
+    pub fn of_factors<T: Factor>(mut self) -> Self {
+        if let Some(map_type) = T::MAP_TYPE {
+            (self.a.map_type, self.b.map_type) = (map_type, map_type);
+        }
+        self
+    }
+
     /// Whether the copy engine addresses A and B.
-    pub fn is_mapped(&self) -> bool {
+    pub fn is_addressed(&self) -> bool {
         let [a, b] = self.boxes(ROWS_OF_TILE);
-        self.a.is_mapped(&a) && self.b.is_mapped(&b)
+        self.a.is_addressed(&a) && self.b.is_addressed(&b)
+    }
+
+    /// The copies of A and of B that warpgroups need, where they cannot multiply what lies in memory. K is not 0.
+    pub fn packings(&self) -> [Option<Packing>; 2] {
+        let [of_a, of_b] = self.boxes(ROWS_OF_TILE);
+        let Problem { m, n, k, batches, .. } = self.problem;
+        let packing = |operand: &Operand, rows: u32, from: Strides| Packing {
+            rows,
+            k,
+            batches: if from.batch == 0 { 1 } else { batches },
+            leading: k.next_multiple_of((UNIT_BYTES as usize / operand.bytes) as u32),
+            from,
+        };
+        let (a, b) = (&self.a, &self.b);
+        [
+            (!a.is_ready(&of_a)).then(|| packing(a, m, a.strides)),
+            (!b.is_ready(&of_b)).then(|| packing(b, n, b.strides.transposed())),
+        ]
+    }
+
+    /// The product of `copies` of A and of B, where there are `packings`: see [`packings`](Self::packings).
+    ///
+    /// # Errors
+    /// Those of the launches.
+    pub fn packed<T: Factor>(
+        mut self,
+        stream: &Stream,
+        packings: [Option<Packing>; 2],
+        operands: [&Matrix<'_, T>; 2],
+        copies: [&mut DeviceSliceMut<'_, u8>; 2],
+    ) -> GpuResult<Self> {
+        let [of_a, of_b] = packings;
+        let [to_a, to_b] = copies;
+        if let Some(packing) = of_a {
+            self.a = self.a.packed(stream, packing, operands[0], to_a)?;
+            self.problem.a = self.a.strides;
+        }
+        if let Some(packing) = of_b {
+            let columns = self.b.packed(stream, packing, operands[1], to_b)?;
+            self.b = columns.transposed();
+            self.problem.b = self.b.strides;
+        }
+        Ok(self)
     }
 
     /// Whether the copy engine reads A along K, where D has fewer rows than columns, or else B.
@@ -305,6 +408,7 @@ impl Prepared {
         let schedule = Schedule {
             tile_rows: problem.m.div_ceil(ROWS_OF_TILE as u32),
             tile_columns: problem.n.div_ceil(columns as u32),
+            steps: problem.k.div_ceil(depth(a.bytes) as u32),
             group: choice.group,
             adds: u32::from(choice.parts > 1),
             a_across: u32::from(boxes_a.is_across),
@@ -344,14 +448,14 @@ fn map_of_d(
         4 => (TensorType::U32, stored_columns::<u32>()),
         _ => (TensorType::U16, stored_columns::<u16>()),
     };
-    encode(stream, ty, address, [n, m, outputs], [row, batch], [columns as u32, STORED_ROWS, 1])
+    encode(stream, ty as u32, address, [n, m, outputs], [row, batch], [columns as u32, STORED_ROWS, 1])
         .map(Some)
 }
 
 /// Lets the driver describe a tensor of three dimensions, innermost first.
 fn encode(
     stream: &Stream,
-    ty: TensorType,
+    ty: u32,
     address: u64,
     extents: [u64; 3],
     strides_bytes: [u64; 2],
@@ -366,7 +470,7 @@ fn encode(
         unsafe {
             sys::cuTensorMapEncodeTiled(
                 &mut map,
-                ty as u32,
+                ty,
                 3,
                 address as *mut _,
                 extents.as_ptr(),

@@ -5,8 +5,7 @@
 //! |---|---|---|---|
 //! | [`naive_into`], [`tiled_into`] | bf16, f16, f32 | f32 | to be read |
 //! | [`registers_into`] | bf16, f16, f32 | f32, fused multiply-adds | f32 on ordinary cores |
-//! | [`warps_into`] | bf16, f16; D also f32 | f32 on tensor cores | devices before Hopper; any alignment |
-//! | [`tf32_into`] | f32, rounded to TF32 | f32 on tensor cores | speed before accuracy |
+//! | [`warps_into`] | bf16, f16, `Tf32`, FP8 | f32 on tensor cores | devices before Hopper; any alignment |
 //! | [`three_tf32_into`] | f32 as two TF32 | f32 | an accuracy near that of f32 |
 //! | [`double_into`] | f64 | f64 on tensor cores | |
 //! | [`integer_into`] | i8, u8; D is i32 or i8 | i32, wrapping | |
@@ -22,9 +21,9 @@ use kernels_gpu::matmul::naive::{NAIVE_BLOCK, naive};
 use kernels_gpu::matmul::registers::{register_blocks, registers};
 use kernels_gpu::matmul::tiled::{tiled, tiled_blocks};
 use kernels_gpu::matmul::warps::{
-    Integer, blocks, warps_double, warps_integer, warps_tf32, warps_three_tf32,
+    Integer, blocks, warps_double, warps_integer, warps_three_tf32,
 };
-use kernels_gpu::matmul::{Epilogue, Problem, Value};
+use kernels_gpu::matmul::{Epilogue, Factor, Problem, Value};
 
 use super::choice::BLOCKS_LIMIT;
 use super::operands::Prepared;
@@ -130,20 +129,17 @@ steps! {
     /// Tiles in registers, on ordinary cores: of f32 each step is a fused multiply-add of f32. Asynchronous.
     registers_into: registers [T: Value] T, |problem| grid(register_blocks(problem))?;
 
-    /// f32 rounded to TF32 (a significand of 11 bits, to nearest, ties away from zero), on tensor cores. Asynchronous.
-    tf32_into: warps_tf32 [] f32, |problem| grid(blocks(problem))?;
-
     /// f32 as three products of TF32, on tensor cores: an accuracy class of its own, in which each product is off by at most 2^-20 of itself, and
     /// sums are those of f32. Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN. Asynchronous.
     three_tf32_into: warps_three_tf32 [] f32, |problem| grid(blocks(problem))?;
 }
 
-/// `mma` and `cp.async`: 16-bit floats on tensor cores, which is what [`matmul_into`](super::matmul_into) takes where there is no
+/// `mma` and `cp.async`: floats of 16 or 8 bits on tensor cores, which is what [`matmul_into`](super::matmul_into) takes where there is no
 /// faster kernel. Asynchronous.
 ///
 /// # Errors
 /// Those of [`matmul_into`](super::matmul_into) for shapes, overlaps and vectors; errors of the launch.
-pub fn warps_into<T: Pod, D: Pod, E: MatmulKernel<T, D>>(
+pub fn warps_into<T: Factor, D: Pod, E: MatmulKernel<T, D>>(
     on: &impl AsStream,
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,

@@ -313,8 +313,11 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
             // SAFETY: so many elements exist from there on, in D and in the box, and no other thread has them.
             unsafe {
                 let to = self.d.add(self.problem.d.index(self.output, row, column));
-                for k in 0..elements {
-                    to.add(k).write(*place.add(k));
+                // Predicates, not a loop of some length: behind that, ptxas has the multiplications wait for each other.
+                for k in 0..Self::VECTOR {
+                    if k < elements {
+                        to.add(k).write(*place.add(k));
+                    }
                 }
             }
         });

@@ -3,11 +3,11 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::output;
-use super::super::{Epilogue, Problem};
+use super::super::{Epilogue, Factor};
 use super::boxes::BoxWriter;
 use super::cluster_sums::Four;
 use super::{
-    Block, DEPTH, Output, ROWS_OF_TILE, SPAN_ELEMENTS, SQUARE, STAGED, Schedule, Stage, Work,
+    Block, Output, ROWS_OF_BOX, ROWS_OF_TILE, SPAN, SQUARE, STAGED, Schedule, Stage, Work,
     stored_columns,
 };
 use crate::prelude::*;
@@ -31,7 +31,7 @@ pub(super) unsafe fn all<T, D, E, const N: usize, const S: usize>(
     first: Work,
     own: usize,
 ) where
-    T: TensorElement,
+    T: Factor,
     D: Output,
     E: Epilogue,
     Columns<N>: Instruction<T, T, f32>,
@@ -79,7 +79,7 @@ pub(super) unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
     (started, work): (ClusterArrival, Work),
     own: usize,
 ) where
-    T: TensorElement,
+    T: Factor,
     D: Output,
     E: Epilogue,
     Columns<N>: Instruction<T, T, f32>,
@@ -153,12 +153,18 @@ unsafe fn add_steps<T, const N: usize, const S: usize>(
     next: impl FnOnce() -> Work,
 ) -> Work
 where
-    T: TensorElement,
+    T: Factor,
     Columns<N>: Instruction<T, T, f32>,
 {
     let steps = work.steps.1 - work.steps.0;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; operands across have 16 bits.
     unsafe {
+        if const { T::IS_PROMOTED } {
+            return add_promoted::<T, N, S>(consumer, to, who, steps, next);
+        }
+        if const { size_of::<T>() != 2 } {
+            return add::<T, N, S, false, false>(consumer, to, who, steps, next);
+        }
         match (schedule.a_across != 0, schedule.b_across != 0) {
             (false, false) => add::<T, N, S, false, false>(consumer, to, who, steps, next),
             (false, true) => add::<T, N, S, false, true>(consumer, to, who, steps, next),
@@ -182,30 +188,15 @@ unsafe fn add<T, const N: usize, const S: usize, const A_ACROSS: bool, const B_A
     next: impl FnOnce() -> Work,
 ) -> Work
 where
-    T: TensorElement,
+    T: Factor,
     Columns<N>: Instruction<T, T, f32>,
 {
     for step in 0..steps {
         let stage = consumer.wait();
         // SAFETY: the stage is full; its boxes are as the producer copied them, and stay until the release below, after the wait.
         unsafe {
-            let (a, b) = (&raw const (*stage).a, &raw const (*stage).b);
-            let a = if A_ACROSS {
-                // Columns of 64: this consumer's rows are one box.
-                let of_own = a.cast::<Tile<[[T; SPAN_ELEMENTS]; DEPTH], Swizzle128>>().add(own);
-                Descriptor::of_columns(of_own, 0)
-            } else {
-                Descriptor::of_rows(
-                    a.cast::<Tile<[[T; DEPTH]; ROWS_OF_TILE], Swizzle128>>(),
-                    own * ROWS,
-                )
-            };
-            let b = if B_ACROSS {
-                Descriptor::of_columns(b.cast::<Tile<[[T; SPAN_ELEMENTS]; DEPTH], Swizzle128>>(), 0)
-            } else {
-                Descriptor::of_rows(b.cast::<Tile<[[T; DEPTH]; N], Swizzle128>>(), 0)
-            };
-            sums.multiply_operands::<T, T, 4, A_ACROSS, B_ACROSS>([a, b], step > 0);
+            let operands = operands::<N, A_ACROSS, B_ACROSS>(stage, own);
+            sums.multiply_operands::<T, T, 4, A_ACROSS, B_ACROSS>(operands, step > 0);
             consumer.step();
             if step > 0 {
                 // The product before is done with its stage.
@@ -225,4 +216,68 @@ where
         }
     }
     next
+}
+
+/// [`add_steps`] of elements that tensor cores add with few bits: the products of each stage are a sum of their own, which ordinary cores add
+/// to the others. While one consumer does that, the other one multiplies.
+///
+/// # Safety
+/// As [`all`]; both operands are contiguous along K.
+#[gpu_only]
+#[inline(always)]
+unsafe fn add_promoted<T, const N: usize, const S: usize>(
+    consumer: &mut TileConsumer<Stage<N>, S>,
+    sums: &mut Accumulator<f32, N>,
+    (own, thread): (usize, usize),
+    steps: u32,
+    next: impl FnOnce() -> Work,
+) -> Work
+where
+    T: Factor,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    let mut of_stage = Accumulator::<f32, N>::zeroed();
+    for _ in 0..steps {
+        let stage = consumer.wait();
+        // SAFETY: as in `add`; the products are done with the stage, and their sums there, after the wait.
+        unsafe {
+            let operands = operands::<N, false, false>(stage, own);
+            of_stage.multiply_operands::<T, T, 4, false, false>(operands, false);
+            consumer.step();
+            of_stage.wait::<0>();
+            if thread == 0 {
+                consumer.release(1);
+            }
+        }
+        sums.combine(&of_stage, |_, sum, of_stage| sum + of_stage);
+    }
+    next()
+}
+
+/// The boxes of a full stage, for consumer `own`.
+///
+/// # Safety
+/// The stage is one of shared memory.
+#[gpu_only]
+#[inline(always)]
+unsafe fn operands<const N: usize, const A_ACROSS: bool, const B_ACROSS: bool>(
+    stage: *const Stage<N>,
+    own: usize,
+) -> [Descriptor; 2] {
+    /// Elements of 16 bits, 64 rows along K of them.
+    type Across = Tile<[[u16; SPAN / 2]; ROWS_OF_BOX], Swizzle128>;
+    // SAFETY: the caller's promise.
+    let (a, b) = unsafe { (&raw const (*stage).a, &raw const (*stage).b) };
+    let a = if A_ACROSS {
+        // Columns of 64: this consumer's rows are one box.
+        Descriptor::of_columns(a.cast::<Across>().wrapping_add(own), 0)
+    } else {
+        Descriptor::of_rows(a.cast::<Tile<[[u8; SPAN]; ROWS_OF_TILE], Swizzle128>>(), own * ROWS)
+    };
+    let b = if B_ACROSS {
+        Descriptor::of_columns(b.cast::<Across>(), 0)
+    } else {
+        Descriptor::of_rows(b.cast::<Tile<[[u8; SPAN]; N], Swizzle128>>(), 0)
+    };
+    [a, b]
 }

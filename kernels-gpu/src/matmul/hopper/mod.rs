@@ -37,7 +37,7 @@ use self::cluster_sums::ClusterSums;
 use super::beside::Beside;
 use super::form::take_turn;
 use super::output;
-use super::{Epilogue, Problem, Value};
+use super::{Epilogue, Factor, Problem};
 use crate::prelude::*;
 use cuda_std::cluster;
 use cuda_std::copy::*;
@@ -73,8 +73,9 @@ pub const fn shared_bytes<const N: usize>() -> usize {
 /// All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else
 /// uses, and:
 /// - `S` is [`stages`] of `N`.
-/// - `maps` are those of A, B and D: boxes of [`RowsOfA`] or [`Across`] as the schedule says, and of
-///   [`StoredRows`] if `d_mapped`; their batches are outermost.
+/// - `maps` are those of A, B and D: boxes of [`RowsOfA`] or [`SmallBox`] as the schedule says, and of
+///   [`StoredRows`] if `d_mapped`; their batches are outermost. Only of elements of 16 bits is one across.
+/// - `N` is at most [`Factor::WIDEST`]; the kernel does nothing otherwise.
 /// - `d` has every element that `problem.d` leads to, with `column == 1` where `N` is 128 or more, and no two of the same; C and the
 ///   vectors, of rows and of columns, are as [`Beside::new`] has it.
 /// - The schedule's tiles are those of `problem`, with `problem.splits` at most the steps along K; with more than one, D has a
@@ -92,16 +93,19 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     d: *mut D,
     epilogue: E,
 ) where
-    T: TensorElement,
+    T: Factor,
     D: Output,
     E: Epilogue,
     Columns<N>: Instruction<T, T, f32>,
 {
+    if const { N > T::WIDEST } {
+        return;
+    }
     // SAFETY: all lanes of each warp are here.
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     if group == 0 && thread == 0 {
         // SAFETY: a prefetch reads no tile, so that their shapes do not matter.
-        [0, 1].map(|of| unsafe { maps.map::<Across<T>, Swizzle128>(of).prefetch() });
+        [0, 1].map(|of| unsafe { maps.map::<SmallBox, Swizzle128>(of).prefetch() });
     }
     let adds = N <= SQUARE && schedule.adds != 0;
     let first = schedule.first(problem, adds);

@@ -4,8 +4,8 @@
 
 use super::super::Problem;
 use super::{
-    Across, DEPTH, ROWS_OF_TILE, RowsOfA, SPAN_ELEMENTS, SQUARE, Schedule, Stage, Work,
-    columns_of_box,
+    ROWS_OF_BOX, ROWS_OF_TILE, RowsOfA, SQUARE, Schedule, SmallBox, Stage, Work, columns_of_box,
+    depth,
 };
 use crate::prelude::*;
 use cuda_std::copy::*;
@@ -55,26 +55,26 @@ unsafe fn pass<T: TensorElement, const N: usize, const S: usize>(
     let (batch_a, batch_b) =
         ((work.batch * schedule.a_batches) as i32, (work.batch * schedule.b_batches) as i32);
     for step in work.steps.0..work.steps.1 {
-        let depth = (step as usize * DEPTH) as i32;
+        let depth = (step as usize * depth(size_of::<T>())) as i32;
         let copies = |slot: &Slot<Stage<N>>| {
             // SAFETY: the boxes are the stage's parts, each as large as the copies into it; the slot's barrier expects the bytes
             // of the stage, which they are together.
             unsafe {
                 let (a, b) = (&raw mut (*slot.as_mut_ptr()).a, &raw mut (*slot.as_mut_ptr()).b);
                 if schedule.a_across == 0 {
-                    let map = maps.map::<RowsOfA<T>, Swizzle128>(0);
+                    let map = maps.map::<RowsOfA, Swizzle128>(0);
                     map.load(a.cast(), [batch_a, row, depth], slot.barrier());
                 } else {
-                    let map = maps.map::<Across<T>, Swizzle128>(0);
-                    for part in 0..ROWS_OF_TILE / SPAN_ELEMENTS {
-                        let to = a.cast::<Tile<Across<T>, Swizzle128>>().add(part);
-                        let row = row + (part * SPAN_ELEMENTS) as i32;
+                    let map = maps.map::<SmallBox, Swizzle128>(0);
+                    for part in 0..ROWS_OF_TILE / ROWS_OF_BOX {
+                        let to = a.cast::<Tile<SmallBox, Swizzle128>>().add(part);
+                        let row = row + (part * ROWS_OF_BOX) as i32;
                         map.load(to, [batch_a, depth, row], slot.barrier());
                     }
                 }
-                let map = maps.map::<Across<T>, Swizzle128>(1);
+                let map = maps.map::<SmallBox, Swizzle128>(1);
                 for part in 0..N / columns_of_box(N) {
-                    let to = b.cast::<Tile<Across<T>, Swizzle128>>().add(part);
+                    let to = b.cast::<Tile<SmallBox, Swizzle128>>().add(part);
                     let column = column + (part * columns_of_box(N)) as i32;
                     let at = match schedule.b_across {
                         0 => [batch_b, column, depth],

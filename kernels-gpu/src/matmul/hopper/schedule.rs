@@ -3,7 +3,6 @@
 #![cfg_attr(not(target_os = "cuda"), allow(unused_imports))]
 
 use super::super::Problem;
-use super::tile::DEPTH;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::{cluster, gpu_only, thread};
 
@@ -15,6 +14,8 @@ pub struct Schedule {
     pub tile_rows: u32,
     /// Tiles along the columns of D.
     pub tile_columns: u32,
+    /// Steps along K: stages of [`SPAN`](super::SPAN) bytes.
+    pub steps: u32,
     /// Rows of tiles in a group: tiles are taken group by group, down the columns of each.
     pub group: u32,
     /// Not 0: the blocks of a cluster compute parts of the sums of one tile, and add them.
@@ -42,7 +43,7 @@ pub struct Work {
     pub row: u32,
     /// The tile's column of tiles.
     pub column: u32,
-    /// The first step along K, and the one after the last, in units of [`DEPTH`].
+    /// The first step along K, and the one after the last, in stages.
     pub steps: (u32, u32),
 }
 
@@ -77,13 +78,15 @@ impl Schedule {
         let left = self.tile_rows - first;
         let height = if left < self.group { left } else { self.group };
         let (column, row) = divide(inside, height);
-        let steps = problem.k.div_ceil(DEPTH as u32);
         Work {
             batch,
             output,
             row: first + row,
             column,
-            steps: (part(steps, split, problem.splits), part(steps, split + 1, problem.splits)),
+            steps: (
+                part(self.steps, split, problem.splits),
+                part(self.steps, split + 1, problem.splits),
+            ),
         }
     }
 }

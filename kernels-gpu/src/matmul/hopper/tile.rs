@@ -10,24 +10,22 @@ use cuda_std::{bf16, f16};
 
 /// Rows of D that a block computes at a time.
 pub const ROWS_OF_TILE: usize = 2 * ROWS;
-/// Elements along K of a stage: 128 bytes.
-pub const DEPTH: usize = 64;
 /// Threads: a producer and two consumers.
 pub const BLOCK: usize = 3 * WARPGROUP;
-/// Bytes of a row of a box of A, B and D in shared memory: the span of the swizzle.
+/// Bytes of a row of a box of A, B and D in shared memory: the span of the swizzle, and what a stage has along K.
 pub const SPAN: usize = 128;
-/// Elements of 16 bits in a span.
-pub const SPAN_ELEMENTS: usize = SPAN / 2;
+/// Rows of a box that is not one of A along K.
+pub const ROWS_OF_BOX: usize = 64;
 /// Boxes of D in shared memory for each consumer: one is stored while the next one is written.
 pub const STAGED: usize = 2;
 /// The widest tile whose blocks may add their sums in a cluster, and the smallest one whose sums fill the registers.
 pub const SQUARE: usize = 128;
 
-/// A box of A whose rows are contiguous along K.
-pub type RowsOfA<T> = [[[T; DEPTH]; ROWS_OF_TILE]; 1];
-/// A box of A or B whose columns of 64 are contiguous: `DEPTH` rows along K. Those of B whose rows are contiguous along K have this size, too,
-/// or fewer rows.
-pub type Across<T> = [[[T; SPAN_ELEMENTS]; DEPTH]; 1];
+/// A box of A whose rows are contiguous along K, as bytes.
+pub type RowsOfA = [[[u8; SPAN]; ROWS_OF_TILE]; 1];
+/// Any other box of A or B, as bytes: 64 columns of B that are contiguous along K (in small tiles fewer), or 64 rows along K of elements of
+/// 16 bits that are contiguous across.
+pub type SmallBox = [[[u8; SPAN]; ROWS_OF_BOX]; 1];
 /// A box of D: 64 rows of 128 bytes.
 pub type Stored<D> = Tile<StoredRows<D>, Swizzle128>;
 /// The bytes of [`Stored`], as the copy engine sees them, by the size of D's elements.
@@ -60,7 +58,13 @@ pub const fn stored_columns<D>() -> usize {
 /// Columns of a box of B in tiles with `columns` of them.
 #[must_use]
 pub const fn columns_of_box(columns: usize) -> usize {
-    if columns < SPAN_ELEMENTS { columns } else { SPAN_ELEMENTS }
+    if columns < ROWS_OF_BOX { columns } else { ROWS_OF_BOX }
+}
+
+/// Elements of so many bytes along K in a stage.
+#[must_use]
+pub const fn depth(element_bytes: usize) -> usize {
+    SPAN / element_bytes
 }
 
 /// Stages between copies and products of tiles with `columns`: as many as shared memory has a place for, of all blocks at once.

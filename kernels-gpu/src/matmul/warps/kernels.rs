@@ -1,6 +1,6 @@
 //! The entries: what a product's elements are, and what becomes of its sums.
 
-use super::operand::{Operand, Tf32, ThreeTf32};
+use super::operand::{Operand, ThreeTf32};
 use super::{SIDE, THREADS, multiply, shared_bytes};
 use crate::matmul::output::Output;
 use crate::matmul::place::Place;
@@ -76,9 +76,6 @@ macro_rules! kernels {
 }
 
 kernels! {
-    /// Multiplies f32 rounded to TF32.
-    warps_tf32[(f32, Plain)] Tf32, f32, 2;
-
     /// Multiplies f32 as three products of TF32: see [`ThreeTf32`].
     warps_three_tf32[(f32, Plain)] ThreeTf32, f32, 1;
 }
@@ -86,7 +83,7 @@ kernels! {
 /// `D = alpha · A·B + beta · C` in f64. Launch [`blocks`](super::blocks). The factors are these, not those of the problem.
 ///
 /// # Safety
-/// As [`warps_tf32()`].
+/// As [`warps_three_tf32()`].
 #[kernel(block = THREADS, min_blocks = 1, dynamic_shared = shared_bytes::<f64>())]
 pub unsafe fn warps_double(
     problem: Problem,
@@ -148,7 +145,7 @@ impl Integer for i8 {
 /// Multiplies bytes, with sums of i32 that wrap. Launch [`blocks`](super::blocks).
 ///
 /// # Safety
-/// As [`warps_tf32()`].
+/// As [`warps_three_tf32()`].
 #[kernel(
     (i8, i32), (u8, i32), (i8, i8),
     block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<T>()

@@ -14,7 +14,7 @@ mod kernels;
 pub mod operand;
 
 pub use kernels::{
-    Integer, warps_double, warps_integer, warps_tf32, warps_three_tf32, with_epilogue,
+    Integer, warps_double, warps_integer, warps_three_tf32, with_epilogue,
 };
 
 use copies::Tile;

@@ -13,8 +13,9 @@ use bytemuck::Pod;
 use cuda_std::intrinsics::byte_perm;
 use cuda_std::layout::Swizzle;
 use cuda_std::matrix::{
-    FragmentA, FragmentB, FragmentC, M16N8K8, M16N8K16, M16N8K32, load_matrices, mma_converged,
+    FragmentA, FragmentB, FragmentC, M16N8K8, M16N8K16, M16N8K32, Tf32, load_matrices, mma_converged,
 };
+use cuda_std::number::{E4m3, E4m3x2, E5m2, F16x2};
 use cuda_std::{bf16, f16};
 
 /// Elements that a warp multiplies, 16 × K by K × 8, by one instruction or a few.
@@ -235,11 +236,8 @@ trait Halves: Operand {
 
 halves! { f16 bf16 }
 
-/// `f32` rounded to TF32.
-#[derive(Clone, Copy, Debug)]
-pub struct Tf32;
-
-impl Tf32 {
+/// How rows of K become fragments of elements of 32 bits, which lanes read one by one.
+trait Singles: Operand {
     /// As `rows_base`: a lane's element of the first 8 rows and 4 of K.
     #[inline(always)]
     fn columns_base(lane: usize, first: usize, _: usize) -> usize {
@@ -247,6 +245,9 @@ impl Tf32 {
         Self::COLUMNS.apply(row + 4 * (first + lane / 4))
     }
 }
+
+impl Singles for Tf32 {}
+impl Singles for ThreeTf32 {}
 
 /// The registers of 16 rows of A, or columns of B, of `f32` in either order. Those of A alternate the halves of 16 rows, those
 /// of B the halves of 8 along K.
@@ -293,15 +294,16 @@ fn to_tf32(bits: u32) -> u32 {
         rounded
     }
     #[cfg(not(target_os = "cuda"))]
-    cuda_std::matrix::Tf32::from_f32(f32::from_bits(bits)).to_f32().to_bits()
+    Tf32::from_f32(f32::from_bits(bits)).to_f32().to_bits()
 }
 
+/// `f32` in memory, rounded to TF32.
 // SAFETY: by `load_singles`.
 unsafe impl Operand for Tf32 {
     by_rows!(8, f32);
-    type Element = f32;
-    type Left = FragmentA<M16N8K8, cuda_std::matrix::Tf32>;
-    type Right = FragmentB<M16N8K8, cuda_std::matrix::Tf32>;
+    type Element = Self;
+    type Left = FragmentA<M16N8K8, Self>;
+    type Right = FragmentB<M16N8K8, Self>;
     const COLUMNS: Swizzle = Swizzle::new(2, 5, 4);
 
     #[inline(always)]
@@ -364,8 +366,8 @@ fn split(bits: u32) -> [u32; 2] {
 unsafe impl Operand for ThreeTf32 {
     by_rows!(8, f32);
     type Element = f32;
-    type Left = [FragmentA<M16N8K8, cuda_std::matrix::Tf32>; 2];
-    type Right = [FragmentB<M16N8K8, cuda_std::matrix::Tf32>; 2];
+    type Left = [FragmentA<M16N8K8, Tf32>; 2];
+    type Right = [FragmentB<M16N8K8, Tf32>; 2];
     const CHAIN: usize = 1;
     const COLUMNS: Swizzle = Tf32::COLUMNS;
 
@@ -417,86 +419,8 @@ unsafe impl Operand for ThreeTf32 {
     }
 }
 
-impl ThreeTf32 {
-    /// As that of [`Tf32`].
-    #[inline(always)]
-    fn columns_base(lane: usize, first: usize, down: usize) -> usize {
-        Tf32::columns_base(lane, first, down)
-    }
-}
-
-/// Bytes: rows of K come by `ldmatrix` too, which transposes pairs of bytes; a permutation of bytes then parts the pairs. So
-/// the even rows of a fragment of 16 stand in its first half, and the odd ones in its second.
-macro_rules! bytes {
-    ($($byte:ident)*) => {$(
-        impl Bytes for $byte {}
-
-        // SAFETY: by `load_rows` and `Bytes::load_pairs`.
-        unsafe impl Operand for $byte {
-            by_rows!(32, i32);
-            type Element = Self;
-            type Left = FragmentA<M16N8K32, Self>;
-            type Right = FragmentB<M16N8K32, Self>;
-            const COLUMNS: Swizzle = Swizzle::new(3, 4, 3);
-
-            #[inline(always)]
-            unsafe fn left<const BY_K: bool>(
-                tile: *const u8, base: usize, i: usize, step: usize,
-            ) -> Self::Left {
-                // SAFETY: the caller's promise.
-                FragmentA::from_registers(unsafe {
-                    if BY_K {
-                        load_rows::<Self>(tile, base, i, step)
-                    } else {
-                        let [[a, b], [c, d]] = Self::load_pairs(tile, base, i, step);
-                        [a, c, b, d]
-                    }
-                })
-            }
-
-            #[inline(always)]
-            unsafe fn right<const BY_K: bool>(
-                tile: *const u8, base: usize, j: usize, step: usize,
-            ) -> [Self::Right; 2] {
-                // SAFETY: the caller's promise.
-                let [a, b, c, d] = unsafe {
-                    if BY_K {
-                        load_rows::<Self>(tile, base, j, step)
-                    } else {
-                        let [[a, b], [c, d]] = Self::load_pairs(tile, base, j, step);
-                        [a, b, c, d]
-                    }
-                };
-                [FragmentB::from_registers([a, b]), FragmentB::from_registers([c, d])]
-            }
-
-            #[inline(always)]
-            unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [i32; 4]) -> [i32; 4] {
-                let sums = FragmentC::<M16N8K32, i32>::from_registers(sums);
-                // SAFETY: the caller's promise.
-                unsafe { mma_converged(left, right, sums) }.registers()
-            }
-
-            #[inline(always)]
-            fn rows<const BY_K: bool>(lane: usize) -> [usize; 2] {
-                let row = lane / 4;
-                if BY_K { [row, row + 8] } else { [2 * row, 2 * row + 1] }
-            }
-
-            #[inline(always)]
-            fn columns<const BY_K: bool>(lane: usize) -> [[usize; 2]; 2] {
-                let first = lane % 4 * 2;
-                if BY_K {
-                    [[first, first + 1], [first + 8, first + 9]]
-                } else {
-                    [[2 * first, 2 * first + 2], [2 * first + 1, 2 * first + 3]]
-                }
-            }
-        }
-    )*};
-}
-
-/// How rows of K become fragments of bytes.
+/// How tiles of bytes become fragments. Rows of K come by `ldmatrix` too, which transposes pairs of bytes; a permutation of bytes then
+/// parts the pairs. So the even rows of a fragment of 16 stand in its first half, and the odd ones in its second.
 trait Bytes: Operand {
     /// Lanes 8 m to 8 m + 7 name the rows of K of matrix m: those with bit 1 of K as bit 0 of m, and bit 4 as bit 1 of m. Then
     /// a lane has four consecutive K in matrices 0 and 1, and the four 16 further in 2 and 3.
@@ -520,9 +444,195 @@ trait Bytes: Operand {
         let of = |which| [bytes(a, b, which), bytes(c, d, which)];
         [of(0x6420), of(0x7531)]
     }
+
+    /// The registers of 16 rows of A.
+    ///
+    /// # Safety
+    /// As [`Operand::left`].
+    #[inline(always)]
+    unsafe fn load_left<const BY_K: bool>(
+        tile: *const u8,
+        base: usize,
+        i: usize,
+        step: usize,
+    ) -> [u32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if BY_K {
+                return load_rows::<Self>(tile, base, i, step);
+            }
+            let [[a, b], [c, d]] = Self::load_pairs(tile, base, i, step);
+            [a, c, b, d]
+        }
+    }
+
+    /// The registers of 16 columns of B, in two halves.
+    ///
+    /// # Safety
+    /// As [`Operand::right`].
+    #[inline(always)]
+    unsafe fn load_right<const BY_K: bool>(
+        tile: *const u8,
+        base: usize,
+        j: usize,
+        step: usize,
+    ) -> [[u32; 2]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if BY_K {
+                let [a, b, c, d] = load_rows::<Self>(tile, base, j, step);
+                return [[a, b], [c, d]];
+            }
+            Self::load_pairs(tile, base, j, step)
+        }
+    }
 }
 
-bytes! { i8 u8 }
+/// Where a lane's sums of bytes are.
+macro_rules! places_of_bytes {
+    () => {
+        #[inline(always)]
+        fn rows<const BY_K: bool>(lane: usize) -> [usize; 2] {
+            let row = lane / 4;
+            if BY_K { [row, row + 8] } else { [2 * row, 2 * row + 1] }
+        }
+
+        #[inline(always)]
+        fn columns<const BY_K: bool>(lane: usize) -> [[usize; 2]; 2] {
+            let first = lane % 4 * 2;
+            if BY_K {
+                [[first, first + 1], [first + 8, first + 9]]
+            } else {
+                [[2 * first, 2 * first + 2], [2 * first + 1, 2 * first + 3]]
+            }
+        }
+    };
+}
+
+/// Integers of 8 bits.
+macro_rules! integers {
+    ($($byte:ident)*) => {$(
+        impl Bytes for $byte {}
+
+        // SAFETY: by `load_rows` and `Bytes::load_pairs`.
+        unsafe impl Operand for $byte {
+            by_rows!(32, i32);
+            places_of_bytes!();
+            type Element = Self;
+            type Left = FragmentA<M16N8K32, Self>;
+            type Right = FragmentB<M16N8K32, Self>;
+            const COLUMNS: Swizzle = Swizzle::new(3, 4, 3);
+
+            #[inline(always)]
+            unsafe fn left<const BY_K: bool>(
+                tile: *const u8, base: usize, i: usize, step: usize,
+            ) -> Self::Left {
+                // SAFETY: the caller's promise.
+                FragmentA::from_registers(unsafe { Self::load_left::<BY_K>(tile, base, i, step) })
+            }
+
+            #[inline(always)]
+            unsafe fn right<const BY_K: bool>(
+                tile: *const u8, base: usize, j: usize, step: usize,
+            ) -> [Self::Right; 2] {
+                // SAFETY: the caller's promise.
+                let [a, b] = unsafe { Self::load_right::<BY_K>(tile, base, j, step) };
+                [FragmentB::from_registers(a), FragmentB::from_registers(b)]
+            }
+
+            #[inline(always)]
+            unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [i32; 4]) -> [i32; 4] {
+                let sums = FragmentC::<M16N8K32, i32>::from_registers(sums);
+                // SAFETY: the caller's promise.
+                unsafe { mma_converged(left, right, sums) }.registers()
+            }
+        }
+    )*};
+}
+
+integers! { i8 u8 }
+
+/// Floats of 8 bits, multiplied as halves, which hold each of them: so every device since `sm_80` has them, and sums are those of halves. Four
+/// consecutive K of a register become two registers, whose halves are K 0 and 1, 2 and 3 of both operands alike.
+macro_rules! small_floats {
+    ($($byte:ident $to_halves:expr;)*) => {$(
+        impl Bytes for $byte {}
+
+        // SAFETY: by `load_rows` and `Bytes::load_pairs`.
+        unsafe impl Operand for $byte {
+            by_rows!(32, f32);
+            places_of_bytes!();
+            type Element = Self;
+            type Left = [FragmentA<M16N8K16, f16>; 2];
+            type Right = [FragmentB<M16N8K16, f16>; 2];
+            const COLUMNS: Swizzle = Swizzle::new(3, 4, 3);
+
+            #[inline(always)]
+            unsafe fn left<const BY_K: bool>(
+                tile: *const u8, base: usize, i: usize, step: usize,
+            ) -> Self::Left {
+                // SAFETY: the caller's promise.
+                let [a, b, c, d] = unsafe { Self::load_left::<BY_K>(tile, base, i, step) };
+                let of = |above: u32, below: u32| {
+                    let ([a, c], [b, d]) = ($to_halves(above), $to_halves(below));
+                    FragmentA::from_registers([a, b, c, d])
+                };
+                [of(a, b), of(c, d)]
+            }
+
+            #[inline(always)]
+            unsafe fn right<const BY_K: bool>(
+                tile: *const u8, base: usize, j: usize, step: usize,
+            ) -> [Self::Right; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { Self::load_right::<BY_K>(tile, base, j, step) }
+                    .map(|half| half.map(|four| FragmentB::from_registers($to_halves(four))))
+            }
+
+            #[inline(always)]
+            unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [f32; 4]) -> [f32; 4] {
+                let sums = FragmentC::<M16N8K16, f32>::from_registers(sums);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let sums = mma_converged(left[0], right[0], sums);
+                    mma_converged(left[1], right[1], sums).registers()
+                }
+            }
+        }
+    )*};
+}
+
+small_floats! {
+    E4m3 halves_of_e4m3;
+    // The upper half of an f16.
+    E5m2 |four: u32| [0x1404, 0x3424].map(|which| byte_perm(four as i32, 0, which) as u32);
+}
+
+/// The four numbers of a register as halves.
+#[inline(always)]
+fn halves_of_e4m3(four: u32) -> [u32; 2] {
+    [four as u16, (four >> 16) as u16].map(|two| halves_of_two(E4m3x2::from_bits(two)).to_bits())
+}
+
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_89"))]
+#[inline(always)]
+fn halves_of_two(two: E4m3x2) -> F16x2 {
+    two.to_halves()
+}
+
+/// Without the instruction. Fraction and exponent are those of an f32 whose exponent is 120 less.
+#[cfg(not(any(not(target_os = "cuda"), target_feature = "compute_89")))]
+#[inline(always)]
+fn halves_of_two(two: E4m3x2) -> F16x2 {
+    let [low, high] = two.to_array().map(|byte| {
+        let bits = u32::from(byte.to_bits());
+        let (sign, magnitude) = (bits & 0x80, bits & 0x7f);
+        let value = f32::from_bits(magnitude << 20) * f32::from_bits((127 + 120) << 23);
+        let value = if magnitude == 0x7f { f32::NAN } else { value };
+        f32::from_bits(value.to_bits() | sign << 24)
+    });
+    F16x2::nearest(low, high)
+}
 
 /// `f64`: lanes read their elements one by one.
 // SAFETY: `doubles` stays inside by the distances below.

@@ -4,7 +4,7 @@
 //! `nn`, `nt`, `tn` and `tt` say which of A and B is transposed in memory; the shape is `[m, n, k]`.
 
 use bytemuck::Pod;
-use cuda_std::number::{bf16, f16};
+use cuda_std::number::{E4m3, bf16, f16};
 
 use crate::bench::check::{self, Fault};
 use crate::bench::data::Normal;
@@ -88,9 +88,17 @@ fn steps(sizes: Sizes) -> Vec<Case> {
             matmul::registers_into(gpu, a, b, d, Options::new())
         })
         .goal_if(sizes[0] >= 4096, "cuBLASLt", 1.0),
-        step::<f32, f32>("tf32", Rounding::TF32, sizes, |gpu, a, b, d| {
-            matmul::tf32_into(gpu, a, b, d, Options::new())
-        }),
+        on_normals::<f32, f32>("tf32", Rounding::TF32, sizes, None, tf32),
+        on_normals::<f32, f32>("tf32-nt", Rounding::TF32, sizes, None, tf32).goal_if(
+            sizes[0] >= 4096,
+            "cuBLASLt",
+            1.0,
+        ),
+        on_normals::<E4m3, bf16>("fp8-nt", Rounding::FP8.to_bf16(), sizes, None, fp8).goal_if(
+            sizes[0] >= 8192,
+            "torch",
+            1.0,
+        ),
         step::<f32, f32>("three-tf32", Rounding::THREE_TF32, sizes, |gpu, a, b, d| {
             matmul::three_tf32_into(gpu, a, b, d, Options::new())
         }),
@@ -112,8 +120,10 @@ struct Rigged<T: Pod, D: Pod> {
 
 /// The layouts of A, B and D of a form.
 fn layouts(form: &str, [m, n, k]: Sizes, batches: usize) -> [MatrixLayout; 3] {
-    let order = |letter: usize| match form.as_bytes().get(letter) {
-        Some(b't') if form.len() == 2 => Order::ColumnMajor,
+    // The last word of a form, if it has two letters.
+    let letters = form.rsplit('-').next().filter(|word| word.len() == 2).unwrap_or("nn");
+    let order = |letter: usize| match letters.as_bytes()[letter] {
+        b't' => Order::ColumnMajor,
         _ => Order::RowMajor,
     };
     let layout = |order, rows, columns| MatrixLayout {
@@ -207,6 +217,21 @@ fn batched([batches, m, n, k]: [usize; 4]) -> Case {
 
 /// What `ops::matmul` chooses.
 fn chosen(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<bf16, bf16>) -> GpuResult<()> {
+    let Rigged { a, b, d, scratch } = state;
+    let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
+    matmul_into(gpu, a, b, MatrixMut::new(d, layouts[2])?, Options::new(), scratch)
+}
+
+/// [`chosen`] for f32 as TF32.
+fn tf32(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<f32, f32>) -> GpuResult<()> {
+    let Rigged { a, b, d, scratch } = state;
+    let [a, b] = [(&*a, layouts[0]), (&*b, layouts[1])].map(|(x, layout)| Matrix::new(x, layout));
+    let (a, b, d) = (a?.as_tf32(), b?.as_tf32(), MatrixMut::new(d, layouts[2])?);
+    matmul_into(gpu, a, b, d, Options::new(), scratch)
+}
+
+/// [`chosen`] for 8-bit floats.
+fn fp8(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<E4m3, bf16>) -> GpuResult<()> {
     let Rigged { a, b, d, scratch } = state;
     let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
     matmul_into(gpu, a, b, MatrixMut::new(d, layouts[2])?, Options::new(), scratch)

@@ -106,6 +106,7 @@ fn into_shared(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
                 Bulk {
                     chunks: vec![Chunk { to, from: Source::Memory(from), bytes }],
                     reduction: chosen(op.slots[5]),
+                    rounds_to_tf32: false,
                     completion: Completion::Mbarrier(at, bytes),
                     rank: cx.cluster.rank,
                     target: Some(target),
@@ -130,6 +131,7 @@ fn into_global(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let bulk = Bulk {
             chunks: vec![Chunk { to, from: Source::Memory(from), bytes: bytes as u32 }],
             reduction: chosen(op.slots[5]),
+            rounds_to_tf32: false,
             completion: cx.bulk_group(lane),
             rank: cx.cluster.rank,
             target: None,
@@ -309,6 +311,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let bulk = Bulk {
             chunks: chunks.collect(),
             reduction: chosen(op.slots[5]),
+            rounds_to_tf32: false,
             completion: Completion::Mbarrier(at, total),
             rank: cx.cluster.rank,
             target: Some(target),

@@ -120,6 +120,7 @@ fn load(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             let bulk = Bulk {
                 chunks: tensor::into_shared(&map, &parts, base),
                 reduction: None,
+                rounds_to_tf32: map.element.is_tf32(),
                 completion: Completion::Mbarrier(at, bytes as u32),
                 rank: cx.cluster.rank,
                 target: Some(target),
@@ -151,6 +152,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let bulk = Bulk {
             chunks: tensor::from_shared(&parts, base),
             reduction,
+            rounds_to_tf32: false,
             completion: cx.bulk_group(lane),
             rank: cx.cluster.rank,
             target: None,

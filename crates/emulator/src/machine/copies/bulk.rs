@@ -1,6 +1,7 @@
 //! Bulk copies (`cp.async.bulk`) that are not done.
 
 use super::bytes::{self, Reduction};
+use crate::numeric::{Rounding, convert};
 
 /// Where the bytes of a chunk come from.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,8 @@ pub struct Bulk {
     pub chunks: Vec<Chunk>,
     /// How the target is changed, where it is not just overwritten.
     pub reduction: Option<Reduction>,
+    /// Whether numbers of `.f32` are rounded to `.tf32` on the way.
+    pub rounds_to_tf32: bool,
     /// What it notifies when it is complete.
     pub completion: Completion,
     /// Rank of the block that asked for it.
@@ -83,7 +86,12 @@ impl Bulk {
             match chunk.from {
                 // SAFETY: the range was found valid when the copy was asked for, and lives as long
                 // as the cluster; all accesses are atomic.
-                Source::Memory(at) => unsafe { bytes::read(at, own) },
+                Source::Memory(at) => unsafe {
+                    bytes::read(at, own);
+                    if self.rounds_to_tf32 {
+                        own.as_chunks_mut().0.iter_mut().for_each(round_to_tf32);
+                    }
+                },
                 Source::Fill(pattern) => {
                     let pattern = pattern.to_le_bytes();
                     own.iter_mut().zip(pattern.iter().cycle()).for_each(|(to, from)| *to = *from);
@@ -110,6 +118,13 @@ impl Bulk {
             rest = others;
         }
     }
+}
+
+/// To nearest, ties to even, subnormals included; a NaN becomes the canonical one. (Seen on an H100, of both types of tensor maps for
+/// `.tf32`.)
+fn round_to_tf32(word: &mut [u8; 4]) {
+    let value = f32::from_le_bytes(*word);
+    *word = convert::f32_to_tf32(value, Rounding::NearestEven).to_le_bytes();
 }
 
 /// A contiguous part of an asynchronous copy whose bytes are there now: a thread waits for them,
