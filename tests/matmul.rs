@@ -11,7 +11,7 @@ use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
     Choice, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, Tile, choices, explain_views,
-    matmul, matmul_into, scratch_bytes,
+    matmul, matmul_into, scratch_bytes, scratch_bytes_of_views,
 };
 use ferrowarp::{GpuError, GpuResult};
 use kernels_gpu::matmul::form::MatmulKernel;
@@ -475,7 +475,9 @@ fn every_choice_multiplies_other_elements() {
     let [x, y] = [m * k, k * n].map(|len| (0..len).map(|_| small()).collect::<Vec<_>>());
     let exact = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
     let (wide_x, wide_y) = (exact(&x), exact(&y));
-    for [of_a, of_b] in [[Order::RowMajor, Order::ColumnMajor], [Order::ColumnMajor, Order::RowMajor]] {
+    for [of_a, of_b] in
+        [[Order::RowMajor, Order::ColumnMajor], [Order::ColumnMajor, Order::RowMajor]]
+    {
         let matrix = |values, rows, columns, order| expected::Matrix {
             is_column_major: order == Order::ColumnMajor,
             leading: MatrixLayout::new(order, rows, columns).leading,
@@ -486,10 +488,12 @@ fn every_choice_multiplies_other_elements() {
         let (layout_a, layout_b) = (one(of_a, m, k), one(of_b, k, n));
         let bytes = |x: &[f32]| upload(&x.iter().map(|x| E4m3::saturating(*x)).collect::<Vec<_>>());
         let ((p, q), (r, s)) = ((upload(&x), upload(&y)), (bytes(&x), bytes(&y)));
-        let wide = |x: &DeviceBuffer<f32>, layout| Matrix::new(x, layout).unwrap().as_tf32();
-        every_choice_is_exact::<Tf32>(wide(&p, layout_a), wide(&q, layout_b), &right);
-        let narrow = |x: &DeviceBuffer<E4m3>, layout| Matrix::new(x, layout).unwrap();
-        every_choice_is_exact::<E4m3>(narrow(&r, layout_a), narrow(&s, layout_b), &right);
+        let [wide_a, wide_b] =
+            [(&p, layout_a), (&q, layout_b)].map(|(x, layout)| Matrix::new(x, layout).unwrap());
+        every_choice_is_exact::<Tf32>(wide_a.as_tf32(), wide_b.as_tf32(), &right);
+        let [a, b] =
+            [(&r, layout_a), (&s, layout_b)].map(|(x, layout)| Matrix::new(x, layout).unwrap());
+        every_choice_is_exact::<E4m3>(a, b, &right);
     }
 }
 
@@ -708,19 +712,29 @@ fn misuse_is_refused() {
 
 #[test]
 fn scratch_is_as_large_as_it_says() {
-    let [m, n, k] = [2, 45, 6000];
-    let bytes = scratch_bytes(gpu(), [m, n, k], 1);
-    assert!(bytes >= 2 * m * 48 * 4);
-    let mut scratch = Scratch::new(gpu()).unwrap();
-    scratch.reserve(gpu(), bytes).unwrap();
-    let before = scratch.size_bytes();
-    // Rows that the copy engine does not address: blocks divide K, and a second kernel adds their sums.
-    let (a, b) = (upload(&vec![bf16::ONE; m * 6001]), upload(&vec![bf16::ONE; n * 6001]));
-    let a = Matrix::row_major(&a, m, k).unwrap().with_leading_dimension(6001).unwrap();
-    let b = Matrix::row_major(&b, n, k).unwrap().with_leading_dimension(6001).unwrap();
-    let mut d: DeviceBuffer<bf16> = poisoned(m * n);
-    let view = MatrixMut::column_major(&mut d, m, n).unwrap();
-    assert!(explain_views(gpu(), a, b.transposed(), &view).unwrap().splits > 1);
-    matmul_into(gpu(), a, b.transposed(), view, Options::new(), &mut scratch).unwrap();
-    assert_eq!(scratch.size_bytes(), before);
+    // One tile with a long sum: blocks divide K, and a second kernel adds their sums. Aligned rows, and rows that are copied first.
+    let [m, n, k] = [100, 90, 40_000];
+    for leading in [k, k + 1] {
+        let (a, b) = (upload(&vec![bf16::ONE; m * leading]), upload(&vec![bf16::ONE; n * leading]));
+        let [a, b] = [Matrix::row_major(&a, m, k), Matrix::row_major(&b, n, k)].map(|matrix| {
+            matrix.and_then(|matrix| matrix.with_leading_dimension(leading)).unwrap()
+        });
+        let b = b.transposed();
+        let mut d: DeviceBuffer<f32> = poisoned(m * n);
+        let view = MatrixMut::column_major(&mut d, m, n).unwrap();
+        let choice = explain_views(gpu(), a, b, &view).unwrap();
+        assert!(choice.splits > 1 && choice.packs == (leading > k), "{choice}");
+        let bytes = scratch_bytes_of_views(gpu(), a, b, &view).unwrap();
+        let copies = if choice.packs { (m + n) * k * size_of::<bf16>() } else { 0 };
+        assert!(bytes >= 2 * m * n * 4 + copies, "{bytes}");
+        if !choice.packs {
+            assert!(bytes <= scratch_bytes(gpu(), [m, n, k], 1));
+        }
+        let mut scratch = Scratch::new(gpu()).unwrap();
+        scratch.reserve(gpu(), bytes).unwrap();
+        let before = scratch.size_bytes();
+        matmul_into(gpu(), a, b, view, Options::new(), &mut scratch).unwrap();
+        assert_eq!(scratch.size_bytes(), before);
+        assert!(d.to_vec().unwrap().iter().all(|x| *x == k as f32), "{choice}");
+    }
 }

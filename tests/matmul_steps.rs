@@ -10,8 +10,7 @@ use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
     Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, explain_views,
-    integer_into, matmul_into,
-    naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
+    integer_into, matmul_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
 };
 use ferrowarp::{Gpu, GpuResult};
 use kernels_gpu::matmul::form::MatmulKernel;
@@ -388,7 +387,8 @@ fn tf32_is_rounded_to_nearest() {
     ];
     let (m, n, k) = (pairs.len(), 4, 4);
     // The first element of each row, times 1.
-    let x: Vec<_> = pairs.iter().flat_map(|(bits, _)| [f32::from_bits(*bits), 0.0, 0.0, 0.0]).collect();
+    let x: Vec<_> =
+        pairs.iter().flat_map(|(bits, _)| [f32::from_bits(*bits), 0.0, 0.0, 0.0]).collect();
     let (a, b) = (upload(&x), upload(&[1.0f32, 0.0, 0.0, 0.0].repeat(n)));
     let mut d = upload(&vec![f32::NAN; m * n]);
     let a = Matrix::row_major(&a, m, k).unwrap().as_tf32();

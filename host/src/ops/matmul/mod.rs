@@ -284,9 +284,9 @@ impl Prepared {
     /// The bytes of partial sums, and of the copies of A and of B.
     fn parts_bytes<T: Factor>(&self, choice: &Choice) -> [usize; 3] {
         let ([m, n, _], batches) = self.sizes();
-        let [a, b] = self.packings_for(choice).map(|packing| {
-            packing.map_or(0, |packing| packing.len() * size_of::<T>())
-        });
+        let [a, b] = self
+            .packings_for(choice)
+            .map(|packing| packing.map_or(0, |packing| packing.len() * size_of::<T>()));
         [choice.partial_bytes(m, n, batches), a, b]
     }
 

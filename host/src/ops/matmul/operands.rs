@@ -3,9 +3,9 @@
 use bytemuck::Pod;
 use cuda_driver::sys;
 use cuda_std::copy::{Swizzle, Swizzle128, TensorType};
-use cuda_std::shared::Element;
 use cuda_std::grid_constant::MapWords;
 use cuda_std::launch::{Grid1, Instance, RawSlice};
+use cuda_std::shared::Element;
 use kernels_gpu::matmul::hopper::{
     ROWS_OF_BOX, ROWS_OF_TILE, Schedule, columns_of_box, depth, stored_columns,
 };
@@ -448,8 +448,15 @@ fn map_of_d(
         4 => (TensorType::U32, stored_columns::<u32>()),
         _ => (TensorType::U16, stored_columns::<u16>()),
     };
-    encode(stream, ty as u32, address, [n, m, outputs], [row, batch], [columns as u32, STORED_ROWS, 1])
-        .map(Some)
+    encode(
+        stream,
+        ty as u32,
+        address,
+        [n, m, outputs],
+        [row, batch],
+        [columns as u32, STORED_ROWS, 1],
+    )
+    .map(Some)
 }
 
 /// Lets the driver describe a tensor of three dimensions, innermost first.

@@ -20,9 +20,7 @@ use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::naive::{NAIVE_BLOCK, naive};
 use kernels_gpu::matmul::registers::{register_blocks, registers};
 use kernels_gpu::matmul::tiled::{tiled, tiled_blocks};
-use kernels_gpu::matmul::warps::{
-    Integer, blocks, warps_double, warps_integer, warps_three_tf32,
-};
+use kernels_gpu::matmul::warps::{Integer, blocks, warps_double, warps_integer, warps_three_tf32};
 use kernels_gpu::matmul::{Epilogue, Factor, Problem, Value};
 
 use super::choice::BLOCKS_LIMIT;

@@ -13,7 +13,8 @@ use bytemuck::Pod;
 use cuda_std::intrinsics::byte_perm;
 use cuda_std::layout::Swizzle;
 use cuda_std::matrix::{
-    FragmentA, FragmentB, FragmentC, M16N8K8, M16N8K16, M16N8K32, Tf32, load_matrices, mma_converged,
+    FragmentA, FragmentB, FragmentC, M16N8K8, M16N8K16, M16N8K32, Tf32, load_matrices,
+    mma_converged,
 };
 use cuda_std::number::{E4m3, E4m3x2, E5m2, F16x2};
 use cuda_std::{bf16, f16};
