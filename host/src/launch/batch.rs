@@ -25,7 +25,7 @@ pub struct Batch {
 struct Queued {
     kernel: &'static Kernel,
     prepared: Prepared,
-    args: Args,
+    args: Args<'static>,
 }
 
 impl Stream {
@@ -101,7 +101,7 @@ impl Launch for Batch {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         if let Some(graph) = recorder::current() {
             return graph.launch(&self.stream, kernel, config, args);
@@ -112,7 +112,7 @@ impl Launch for Batch {
             return Err(GpuError::Unsupported { what });
         }
         if let Some(prepared) = prepare(&self.stream, kernel, config, args)? {
-            self.launches.borrow_mut().push(Queued { kernel, prepared, args: args.clone() });
+            self.launches.borrow_mut().push(Queued { kernel, prepared, args: args.keep() });
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_driver::LaunchAttribute;
 use cuda_driver::sys;
-use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig, Param, ParamKind, Unordered};
+use cuda_std::launch::{Args, Home, Kernel, Launch, LaunchConfig, Param, ParamKind, Unordered};
 use smallvec::SmallVec;
 
 use super::limits::{allow_shared, check_args, check_dims, check_function, have_sizes};
@@ -27,7 +27,7 @@ impl Launch for Stream {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -47,10 +47,10 @@ fn warm_function(
     stream: &Stream,
     kernel: &'static Kernel,
     config: &LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> Option<Function> {
     let own = Arc::as_ptr(stream.inner());
-    let is_at_home = |home: &Arc<_>| ptr::addr_eq(Arc::as_ptr(home), own);
+    let is_at_home = |home: Home<'_>| ptr::addr_eq(home.as_ptr(), own);
     if !thread_state::is_plain() || !args.homes().all(is_at_home) {
         return None;
     }
@@ -68,7 +68,7 @@ unsafe fn launch_warm(
     kernel: &'static Kernel,
     function: Function,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     #[cfg(feature = "nvtx")]
     let _range = crate::nvtx::range(kernel.name);
@@ -100,7 +100,7 @@ unsafe fn launch_cold(
     stream: &Stream,
     kernel: &'static Kernel,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     if let Some(graph) = recorder::current() {
         return graph.launch(stream, kernel, config, args);
@@ -119,7 +119,7 @@ impl Launch for Gpu {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.as_stream().launch(kernel, config, args) }
@@ -139,7 +139,7 @@ pub(crate) fn prepare(
     stream: &Stream,
     kernel: &'static Kernel,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<Option<Prepared>> {
     let asked = config;
     let config = kernel
@@ -162,7 +162,7 @@ fn prepare_function(
     stream: &Stream,
     kernel: &'static Kernel,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<Prepared> {
     groups::check_device(&kernel.contract, stream.inner().context().info())?;
     let function = stream.module().function(kernel)?;
@@ -182,7 +182,7 @@ unsafe fn queue(
     kernel: &'static Kernel,
     homes: &Homes<'_>,
     prepared: &Prepared,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     #[cfg(feature = "nvtx")]
     let _range = crate::nvtx::range(kernel.name);
@@ -217,7 +217,7 @@ unsafe fn queue(
 
 /// What the launch uses of each home's memory, where this thread enqueues branches and the arguments say all of it; `None`
 /// where the homes have to order the launch with everything else.
-fn declared_uses(kernel: &'static Kernel, args: &Args) -> Option<SmallVec<[HomeUse; 4]>> {
+fn declared_uses(kernel: &'static Kernel, args: &Args<'_>) -> Option<SmallVec<[HomeUse; 4]>> {
     if !is_forked() {
         return None;
     }
@@ -244,7 +244,7 @@ unsafe fn start(
     handle: sys::CUstream,
     function: Function,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     stream.context().call("cuLaunchKernel", || {
         // SAFETY: the caller's promise.
@@ -261,7 +261,7 @@ pub(super) unsafe fn start_raw(
     stream: sys::CUstream,
     function: Function,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> sys::CUresult {
     let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
     args.with_pointers(|values| {
@@ -274,7 +274,11 @@ pub(super) unsafe fn start_raw(
 }
 
 /// Checks that the arguments' memory is on this device and is ordered by streams of this crate.
-pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
+pub(crate) fn check_homes(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    args: &Args<'_>,
+) -> GpuResult<()> {
     if args.homes().any(|home| home.is::<PeerHome>()) {
         let what = "another device's memory in a graph: copy it with copy_from_peer before";
         return Err(GpuError::Unsupported { what });
@@ -305,10 +309,10 @@ pub(super) struct Homes<'a> {
 pub(super) fn homes<'a>(
     stream: &Stream,
     kernel: &'static Kernel,
-    args: &'a Args,
+    args: &'a Args<'_>,
 ) -> GpuResult<Homes<'a>> {
     let (here, mut homes) = (stream.inner().context(), Homes::default());
-    for (memory, home) in args.memory().iter().filter_map(|own| Some((own, own.home.as_ref()?))) {
+    for (memory, home) in args.memory().iter().filter_map(|own| Some((own, own.home?))) {
         if let Some(home) = home_of(home) {
             home.check_device(here, "an argument")?;
             homes.streams.push(home);

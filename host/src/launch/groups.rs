@@ -160,7 +160,7 @@ pub(super) unsafe fn start(
     handle: sys::CUstream,
     function: Function,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
     attributes: &[LaunchAttribute],
 ) -> GpuResult<()> {
     stream.context().call("cuLaunchKernelEx", || {
@@ -177,7 +177,7 @@ pub(super) unsafe fn start_raw(
     stream: sys::CUstream,
     function: Function,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
     attributes: &[LaunchAttribute],
 ) -> sys::CUresult {
     let config = driver_config(stream, config, attributes);

@@ -1,6 +1,5 @@
 //! The driver's stream, which buffers, events and futures share with the programs that hold it.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cuda_driver::sys::{self, stream_flags::NON_BLOCKING};
-use cuda_std::launch::LaunchConfig;
+use cuda_std::launch::{Home, LaunchConfig};
 
 use super::events::EventLog;
 use super::fork::Postponed;
@@ -322,6 +321,6 @@ pub(crate) fn check_same(here: &Context, there: &Context, what: &'static str) ->
 }
 
 /// The stream behind an argument's home.
-pub(crate) fn home_of(home: &Arc<dyn Any + Send + Sync>) -> Option<&StreamInner> {
-    (**home).downcast_ref()
+pub(crate) fn home_of(home: Home<'_>) -> Option<&StreamInner> {
+    home.downcast_ref()
 }

@@ -316,7 +316,7 @@ impl Prepared {
         let this = if choice.is_exchanged() { self.exchanged() } else { self };
         let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
         let c = As::<D>::optional(options.c.as_ref().map(|c| &c.memory));
-        let c_from = DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address);
+        let c_from = DevicePtr::from_raw(options.c.map_or(d.raw().address, |c| c.raw().address));
         let per_row = As::<D>::optional(options.per_row.as_ref());
         let per_column = As::<D>::optional(options.per_column.as_ref());
         if choice.splits == 1 {
