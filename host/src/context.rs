@@ -145,11 +145,16 @@ impl Context {
         mut function: impl FnMut() -> sys::CUresult,
     ) -> GpuResult<()> {
         self.check_may_call(operation)?;
-        let mut result = function();
-        if is_of_other_context(result) {
+        let mut is_bound = false;
+        // A loop, so that `function` is compiled into this one place.
+        let result = loop {
+            let result = function();
+            if is_bound || !is_of_other_context(result) {
+                break result;
+            }
             self.bind().map_err(|error| self.remember_if_lost(error))?;
-            result = function();
-        }
+            is_bound = true;
+        };
         self.count_submission();
         self.check_call(operation, result)
     }

@@ -173,7 +173,9 @@ impl Queued {
 
 fn queue_all(stream: &StreamInner, launches: &[Queued]) -> GpuResult<()> {
     for part in launches.chunk_by(|a, b| a.is_plain() && b.is_plain()) {
-        part.iter().for_each(|own| stream.note_launch(own.kernel.name, &own.prepared.config));
+        for own in part {
+            stream.note_launch(own.kernel.name, &own.prepared.config);
+        }
         queue_part(stream, part)?;
     }
     Ok(())
@@ -199,7 +201,7 @@ fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
             let _range = crate::nvtx::range(own.kernel.name);
             let Prepared { function, config, .. } = own.prepared;
             // SAFETY: as above.
-            let code = unsafe { start_raw(stream.handle(), function, config, &own.args) };
+            let code = unsafe { start_raw(stream.handle(), function.handle, config, &own.args) };
             if code != sys::CUresult::CUDA_SUCCESS {
                 return code;
             }

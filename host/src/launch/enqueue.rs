@@ -14,7 +14,7 @@ use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
 use crate::gpu::Gpu;
 use crate::memory::PeerHome;
-use crate::module::Function;
+use crate::module::{CheckedLaunch, Function};
 use crate::recorder;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, HomeUse, Stream, StreamInner, check_same, home_of, is_forked};
@@ -31,31 +31,31 @@ impl Launch for Stream {
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe {
-            match warm_function(self, kernel, &config, args) {
-                Some(function) => launch_warm(self, kernel, function, config, args),
+            match warm_launch(self, kernel, &config, args) {
+                Some(launch) => launch_warm(self, kernel, launch, config, args),
                 None => launch_cold(self, kernel, config, args),
             }
         }
     }
 }
 
-/// The kernel's function, if nothing is left to do for the launch but the driver's call: this thread has launched the
+/// The launch as this thread remembers it, if nothing is left to do for it but the driver's call: the thread has launched the
 /// kernel in this shape before, and the arguments are at home on `stream`. Most launches in a loop are such ones, and the
 /// driver evicts the processor's caches in between, so what counts here is how little code and data is touched.
 #[inline]
-fn warm_function(
+fn warm_launch(
     stream: &Stream,
     kernel: &'static Kernel,
     config: &LaunchConfig,
     args: &Args<'_>,
-) -> Option<Function> {
+) -> Option<CheckedLaunch> {
     let own = Arc::as_ptr(stream.inner());
     let is_at_home = |home: Home<'_>| ptr::addr_eq(home.as_ptr(), own);
     if !thread_state::is_plain() || !args.homes().all(is_at_home) {
         return None;
     }
-    let function = stream.module().checked(kernel, config)?;
-    (args.is_of(kernel) || have_sizes(args, kernel)).then_some(function)
+    let launch = stream.module().checked(kernel, config)?;
+    (args.is_of(kernel) || have_sizes(args, kernel)).then_some(launch)
 }
 
 /// Makes the driver's call of a launch that needs nothing else.
@@ -66,29 +66,49 @@ fn warm_function(
 unsafe fn launch_warm(
     stream: &Stream,
     kernel: &'static Kernel,
-    function: Function,
+    launch: CheckedLaunch,
     config: LaunchConfig,
     args: &Args<'_>,
 ) -> GpuResult<()> {
     #[cfg(feature = "nvtx")]
     let _range = crate::nvtx::range(kernel.name);
-    let inner = stream.inner();
-    inner.note_launch(kernel.name, &config);
-    let starts_early = groups::starts_early(&kernel.contract, inner.context().info());
-    let start_with = |attributes: &[LaunchAttribute]| {
-        // SAFETY: the caller's promise.
-        unsafe { groups::start_raw(inner.handle(), function, config, args, attributes) }
-    };
+    let (inner, function) = (stream.inner(), launch.function);
+    if launch.noted != inner.launch_epoch() {
+        launch.note(inner.note_launch(kernel.name, &config));
+    }
     inner
         .context()
-        .call_on_stream("cuLaunchKernel", || match (kernel.contract.cluster, starts_early) {
+        .call_on_stream("cuLaunchKernel", || match launch.has_attributes {
             // SAFETY: the caller's promise.
-            (None, false) => unsafe { start_raw(inner.handle(), function, config, args) },
-            (None, true) => start_with(&[groups::early_start()]),
-            (Some(blocks), false) => start_with(&[groups::clusters(blocks)]),
-            (Some(blocks), true) => start_with(&[groups::clusters(blocks), groups::early_start()]),
+            false => unsafe { start_raw(inner.handle(), function, config, args) },
+            // SAFETY: the caller's promise.
+            true => unsafe { start_with_attributes(inner, kernel, function, config, args) },
         })
         .with_gpu_context(|| format!("launching `{}`", kernel.name))
+}
+
+/// The driver's launch in clusters, with an early start, or with both.
+///
+/// # Safety
+/// As [`Launch::launch`].
+unsafe fn start_with_attributes(
+    stream: &StreamInner,
+    kernel: &'static Kernel,
+    function: sys::CUfunction,
+    config: LaunchConfig,
+    args: &Args<'_>,
+) -> sys::CUresult {
+    let start_with = |attributes: &[LaunchAttribute]| {
+        // SAFETY: the caller's promise.
+        unsafe { groups::start_raw(stream.handle(), function, config, args, attributes) }
+    };
+    let starts_early = groups::starts_early(&kernel.contract, stream.context().info());
+    match (kernel.contract.cluster, starts_early) {
+        (None, false) => start_with(&[]),
+        (None, true) => start_with(&[groups::early_start()]),
+        (Some(blocks), false) => start_with(&[groups::clusters(blocks)]),
+        (Some(blocks), true) => start_with(&[groups::clusters(blocks), groups::early_start()]),
+    }
 }
 
 /// Checks a launch, and enqueues or records it in the order of its arguments' homes.
@@ -153,7 +173,9 @@ pub(crate) fn prepare(
     let prepared = prepare_function(stream, kernel, config, args)
         .with_gpu_context(|| format!("launching `{}`", kernel.name))?;
     if !kernel.contract.cooperative && config == asked {
-        stream.module().note_checked(kernel, config, prepared.function);
+        let (function, has_attributes) =
+            (prepared.function.handle, !prepared.attributes.is_empty());
+        stream.module().note_checked(kernel, config, function, has_attributes);
     }
     Ok(Some(prepared))
 }
@@ -248,7 +270,7 @@ unsafe fn start(
 ) -> GpuResult<()> {
     stream.context().call("cuLaunchKernel", || {
         // SAFETY: the caller's promise.
-        unsafe { start_raw(handle, function, config, args) }
+        unsafe { start_raw(handle, function.handle, config, args) }
     })
 }
 
@@ -259,14 +281,14 @@ unsafe fn start(
 #[inline]
 pub(super) unsafe fn start_raw(
     stream: sys::CUstream,
-    function: Function,
+    function: sys::CUfunction,
     config: LaunchConfig,
     args: &Args<'_>,
 ) -> sys::CUresult {
     let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
     args.with_pointers(|values| {
         let (values, extra) = (values.as_ptr().cast(), ptr::null());
-        let (f, s) = (function.handle, stream);
+        let (f, s) = (function, stream);
         // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
         // (the caller's promise), and the driver copies them before it returns.
         unsafe { sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra) }

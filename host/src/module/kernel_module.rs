@@ -9,7 +9,7 @@ use cuda_driver::sys;
 use cuda_std::launch::{Contract, Kernel, LaunchConfig};
 
 use super::entry;
-use super::function_cache::ModuleId;
+use super::function_cache::{CheckedLaunch, ModuleId};
 use super::image::{Image, best_image};
 use super::part::{self, LoadUnit};
 use super::program::{Program, not_found};
@@ -143,24 +143,27 @@ impl KernelModule {
         }
     }
 
-    /// The function, if this thread has launched `kernel` in this shape and no attributes were needed but an early start.
+    /// What this thread remembers of its latest launch of `kernel`, if that was of this shape and needed no attributes but
+    /// clusters and an early start.
     #[inline]
     pub(crate) fn checked(
         &self,
         kernel: &'static Kernel,
         config: &LaunchConfig,
-    ) -> Option<Function> {
+    ) -> Option<CheckedLaunch> {
         self.id.checked(kernel, config)
     }
 
-    /// Remembers a launch on this thread that passed all checks of its shape, and that needs no attributes but an early start.
+    /// Remembers a launch on this thread that passed all checks of its shape, and that needs no attributes but clusters and
+    /// an early start.
     pub(crate) fn note_checked(
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        function: Function,
+        function: sys::CUfunction,
+        has_attributes: bool,
     ) {
-        self.id.note_checked(kernel, config, function);
+        self.id.note_checked(kernel, config, function, has_attributes);
     }
 
     /// Whether this launcher's kernel was looked up, here or where its part was loaded.

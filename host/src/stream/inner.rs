@@ -17,7 +17,7 @@ use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
 use crate::host_callback::in_host_callback;
-use crate::panic::{Launches, Panics};
+use crate::panic::{Epoch, Launches, Panics};
 
 /// What a driver's stream that is not this crate's belongs to.
 pub(crate) trait StreamOwner: Send + Sync + UnwindSafe + RefUnwindSafe {}
@@ -141,10 +141,15 @@ impl StreamInner {
         result.and_then(|()| HostPanics::of(&self.context).check(self.handle))
     }
 
-    /// Notes a launch, whose panic will be the error of the next wait.
+    /// Notes a launch, whose panic will be the error of the next wait. The epoch in which it is noted.
+    pub(crate) fn note_launch(&self, kernel: &'static str, config: &LaunchConfig) -> Epoch {
+        self.launches.add(kernel, config)
+    }
+
+    /// The epoch of the launches that are made now.
     #[inline]
-    pub(crate) fn note_launch(&self, kernel: &'static str, config: &LaunchConfig) {
-        self.launches.add(kernel, config);
+    pub(crate) fn launch_epoch(&self) -> Epoch {
+        self.launches.epoch()
     }
 
     /// Records an event after the work that is enqueued now; none while the stream is captured,

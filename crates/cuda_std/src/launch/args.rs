@@ -96,7 +96,7 @@ impl StoredValue {
 ///
 /// Whoever starts the kernel later, and not during the borrow, [keeps](Self::keep) the homes of the memory, and sees to
 /// it that the memory lives.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Args<'m> {
     values: SmallVec<[StoredValue; INLINE_VALUES]>,
     /// The values that are larger than a unit.
@@ -105,7 +105,7 @@ pub struct Args<'m> {
     /// lent for no longer. With `'m` in the type of the field, dropping `self` would count as a use of what it borrows.
     memory: SmallVec<[MemoryArg<'static>; INLINE_BUFFERS]>,
     /// The homes that are not borrowed; see [`keep`](Self::keep).
-    _kept: Option<Box<[Arc<dyn Any + Send + Sync>]>>,
+    _kept: Option<Arc<[Arc<dyn Any + Send + Sync>]>>,
     /// The kernel whose launcher pushes the values.
     kernel: Option<&'static Kernel>,
     borrowed: PhantomData<&'m ()>,
@@ -115,7 +115,7 @@ impl<'m> Args<'m> {
     /// No values yet.
     #[inline]
     pub fn new() -> Self {
-        Self::default()
+        Self::launched_by(None)
     }
 
     /// No values yet. The launcher that `#[kernel]` has made for `kernel` pushes all of them, so that their sizes need no
@@ -123,7 +123,19 @@ impl<'m> Args<'m> {
     #[doc(hidden)]
     #[inline]
     pub fn of(kernel: &'static Kernel) -> Self {
-        Self { kernel: Some(kernel), ..Self::default() }
+        Self::launched_by(Some(kernel))
+    }
+
+    #[inline]
+    fn launched_by(kernel: Option<&'static Kernel>) -> Self {
+        Self {
+            values: SmallVec::new(),
+            large: SmallVec::new(),
+            memory: SmallVec::new(),
+            _kept: None,
+            kernel,
+            borrowed: PhantomData,
+        }
     }
 
     /// Whether the launcher of `kernel` has made them.
@@ -134,6 +146,7 @@ impl<'m> Args<'m> {
     }
 
     /// The number of values.
+    #[inline]
     pub fn len(&self) -> usize {
         self.values.len()
     }
@@ -152,10 +165,11 @@ impl<'m> Args<'m> {
     /// Calls `use_them` with a pointer to each value; without an allocation where they are few.
     #[inline]
     pub fn with_pointers<R>(&self, use_them: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
+        let values = self.values.as_slice();
         let mut few = [core::ptr::null_mut(); INLINE_VALUES];
-        match few.get_mut(..self.len()) {
+        match few.get_mut(..values.len()) {
             Some(pointers) => {
-                let values = pointers.iter_mut().zip(&self.values);
+                let values = pointers.iter_mut().zip(values);
                 values.for_each(|(pointer, value)| *pointer = self.pointer(value));
                 use_them(pointers)
             }
@@ -274,6 +288,7 @@ impl<'m> Args<'m> {
 
     /// # Safety
     /// As for [`push_plain`](Self::push_plain).
+    #[inline]
     unsafe fn push<T>(&mut self, value: &T, type_of: Option<TypeOf>) {
         const {
             assert!(
@@ -345,21 +360,21 @@ impl<'m> Args<'m> {
     pub fn push_write_grid<T>(&mut self, memory: &'m mut impl DeviceWriteGrid<T>) {
         let (raw, width, height) = memory.raw_grid();
         self.push_address::<T>(raw, Access::Write);
-        [width, height].into_iter().for_each(|length| self.push_number(length));
+        [width, height].into_iter().for_each(|length| self.push_length(length));
     }
 
     /// Appends pointer, width, height and pitch of rows that the kernel writes.
     pub fn push_write_pitched<T>(&mut self, memory: &'m mut impl DeviceWritePitched<T>) {
         let (raw, width, height, pitch) = memory.raw_pitched();
         self.push_address::<T>(raw, Access::Write);
-        [width, height, pitch].into_iter().for_each(|length| self.push_number(length));
+        [width, height, pitch].into_iter().for_each(|length| self.push_length(length));
     }
 
     /// Appends pointer, width, height and depth of a volume that the kernel writes.
     pub fn push_write_volume<T>(&mut self, memory: &'m mut impl DeviceWriteVolume<T>) {
         let (raw, width, height, depth) = memory.raw_volume();
         self.push_address::<T>(raw, Access::Write);
-        [width, height, depth].into_iter().for_each(|length| self.push_number(length));
+        [width, height, depth].into_iter().for_each(|length| self.push_length(length));
     }
 
     /// Appends pointer and length of words that the kernel shares with the host.
@@ -379,46 +394,77 @@ impl<'m> Args<'m> {
 
     fn push_ring<T>(&mut self, raw: RawRing<'m>) {
         let RawRing { values, arrived, free, own, other, control, capacity, home } = raw;
-        self.push_memory(MemoryArg {
-            value: self.values.len(),
-            address: values,
-            bytes: capacity * size_of::<T>(),
-            access: Access::Write,
-            home: Some(home),
-        });
+        self.push_memory(values, capacity * size_of::<T>(), Access::Write, Some(home));
         [values, arrived, free, own, other, control]
             .into_iter()
             .for_each(|part| self.push_number(part));
-        self.push_number(capacity);
+        self.push_length(capacity);
     }
 
+    #[inline]
     fn push_slice<T>(&mut self, raw: RawSlice<'m>, access: Access) {
-        let len = raw.len;
-        self.push_address::<T>(raw, access);
-        self.push_number(len);
+        self.push_address_and_length(raw, Element::of::<T>(), access);
+    }
+
+    #[inline]
+    fn push_address<T>(&mut self, raw: RawSlice<'m>, access: Access) {
+        self.push_address_of(raw, Element::of::<T>(), access);
+    }
+
+    /// The same code for all types of elements: a launch of several slices has it in the processor's cache.
+    fn push_address_and_length(&mut self, raw: RawSlice<'m>, element: Element, access: Access) {
+        self.push_address_of(raw, element, access);
+        self.push_length(raw.len);
     }
 
     /// A Rust slice is never null, so an empty one gets the smallest aligned address.
-    fn push_address<T>(&mut self, raw: RawSlice<'m>, access: Access) {
+    #[inline]
+    fn push_address_of(&mut self, raw: RawSlice<'m>, element: Element, access: Access) {
         let RawSlice { address, len, home } = raw;
-        let address = if len == 0 { align_of::<T>() as u64 } else { address };
-        let value = self.values.len();
+        let address = if len == 0 { element.align } else { address };
+        self.push_memory(address, len.saturating_mul(element.bytes), access, home);
         self.push_number(address);
-        let bytes = len.saturating_mul(size_of::<T>());
-        self.push_memory(MemoryArg { value, address, bytes, access, home });
     }
 
-    fn push_memory(&mut self, memory: MemoryArg<'m>) {
+    /// Notes memory of which the next value is the address.
+    #[inline]
+    fn push_memory(&mut self, address: u64, bytes: usize, access: Access, home: Option<Home<'m>>) {
         // SAFETY: the home is borrowed for `'m`, which lasts until the last use of `self`, and the field is lent for the
-        // borrow of `self` alone. Copies of it in `keep` come with their own count.
-        let home = memory.home.map(|home| unsafe { home.unchecked() });
-        self.memory.push(MemoryArg { home, ..memory });
+        // borrow of `self` alone. The copies in `keep` come with counts of their own.
+        let home = home.map(|home| unsafe { home.unchecked() });
+        let value = self.values.len();
+        self.memory.push(MemoryArg { value, address, bytes, access, home });
+    }
+
+    #[inline]
+    fn push_length(&mut self, length: usize) {
+        self.push_number(length as u64);
     }
 
     /// Appends an address or a length, which has no type that [`type_of`](Self::type_of) reports.
-    fn push_number<T: Copy>(&mut self, number: T) {
+    #[inline]
+    fn push_number(&mut self, number: u64) {
         // SAFETY: an integer is plain data.
         unsafe { self.push(&number, None) };
+    }
+}
+
+/// What an address leads to.
+#[derive(Clone, Copy)]
+struct Element {
+    bytes: usize,
+    align: u64,
+}
+
+impl Element {
+    const fn of<T>() -> Self {
+        Self { bytes: size_of::<T>(), align: align_of::<T>() as u64 }
+    }
+}
+
+impl Default for Args<'_> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
