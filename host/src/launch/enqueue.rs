@@ -74,7 +74,7 @@ unsafe fn launch_warm(
     let _range = crate::nvtx::range(kernel.name);
     let (inner, function) = (stream.inner(), launch.function);
     if launch.noted != inner.launch_epoch() {
-        launch.note(inner.note_launch(kernel.name, &config));
+        note_warm(stream, kernel, &config);
     }
     inner
         .context()
@@ -85,6 +85,13 @@ unsafe fn launch_warm(
             true => unsafe { start_with_attributes(inner, kernel, function, config, args) },
         })
         .with_gpu_context(|| format!("launching `{}`", kernel.name))
+}
+
+/// Notes a launch that this thread has not noted since the latest wait began.
+#[cold]
+fn note_warm(stream: &Stream, kernel: &'static Kernel, config: &LaunchConfig) {
+    let epoch = stream.inner().note_launch(kernel.name, config);
+    stream.module().set_noted(kernel, config, epoch);
 }
 
 /// The driver's launch in clusters, with an early start, or with both.

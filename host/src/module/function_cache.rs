@@ -98,7 +98,17 @@ impl ModuleId {
         has_attributes: bool,
     ) {
         let noted = Epoch::NEVER;
-        CheckedLaunch { module: self, kernel, config, function, has_attributes, noted }.remember();
+        let launch =
+            CheckedLaunch { module: self, kernel, config, function, has_attributes, noted };
+        CHECKED.with(|slots| slots[self.slot(kernel)].set(Some(launch)));
+    }
+
+    /// Remembers that such a launch, if this thread remembers it at all, was noted in that epoch.
+    pub(super) fn set_noted(self, kernel: &'static Kernel, config: &LaunchConfig, epoch: Epoch) {
+        if let Some(launch) = self.checked(kernel, config) {
+            let launch = CheckedLaunch { noted: epoch, ..launch };
+            CHECKED.with(|slots| slots[self.slot(kernel)].set(Some(launch)));
+        }
     }
 
     #[inline]
@@ -112,17 +122,6 @@ impl ModuleId {
     fn slot(self, kernel: &'static Kernel) -> usize {
         let key = ptr::from_ref(kernel).addr() as u64 ^ self.0.rotate_right(16);
         (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOT_BITS)) as usize
-    }
-}
-
-impl CheckedLaunch {
-    /// Remembers that it was noted in that epoch.
-    pub(crate) fn note(self, epoch: Epoch) {
-        Self { noted: epoch, ..self }.remember();
-    }
-
-    fn remember(self) {
-        CHECKED.with(|slots| slots[self.module.slot(self.kernel)].set(Some(self)));
     }
 }
 
@@ -193,7 +192,7 @@ mod tests {
         assert_eq!((found.function, found.has_attributes), (function, true));
         assert_eq!(found.noted, Epoch::NEVER);
         let epoch = Launches::default().epoch();
-        found.note(epoch);
+        module.set_noted(&KERNELS[0], &config, epoch);
         assert_eq!(module.checked(&KERNELS[0], &config).map(|launch| launch.noted), Some(epoch));
         for changed in [
             LaunchConfig { grid: (2, 1, 2), ..config },

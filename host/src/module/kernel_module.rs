@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::device_sync::drop_after_all_work;
 use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
-use crate::panic::Panics;
+use crate::panic::{Epoch, Panics};
 use crate::stream::StreamInner;
 
 /// What was loaded on a device.
@@ -164,6 +164,11 @@ impl KernelModule {
         has_attributes: bool,
     ) {
         self.id.note_checked(kernel, config, function, has_attributes);
+    }
+
+    /// Remembers in which epoch of a stream such a launch was noted on this thread.
+    pub(crate) fn set_noted(&self, kernel: &'static Kernel, config: &LaunchConfig, epoch: Epoch) {
+        self.id.set_noted(kernel, config, epoch);
     }
 
     /// Whether this launcher's kernel was looked up, here or where its part was loaded.

@@ -304,9 +304,11 @@ impl<'m> Args<'m> {
         if size_of::<T>() == 0 {
             return;
         }
-        let (bytes, place) = (size_of::<T>() as u32, self.large.len());
-        let mut stored = StoredValue { unit: Unit::zeroed(), bytes, place: place as u32, type_of };
+        let bytes = size_of::<T>() as u32;
+        let mut stored = StoredValue { unit: Unit::zeroed(), bytes, place: 0, type_of };
         let target = if stored.is_large() {
+            let place = self.large.len();
+            stored.place = place as u32;
             let units = size_of::<T>().div_ceil(size_of::<Unit>());
             self.large.resize(place + units, Unit::zeroed());
             self.large[place..].as_mut_ptr()
