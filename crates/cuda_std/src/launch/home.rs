@@ -67,7 +67,7 @@ impl<'m> Home<'m> {
         Self { value, lent: PhantomData }
     }
 
-    /// The address of the value: the same as that of another `Home`, or [`Arc::as_ptr`], if both are of one `Arc`.
+    /// The address of the value, which [`Arc::as_ptr`] returns too: two homes are of one `Arc` if their addresses are equal.
     #[inline]
     pub fn as_ptr(self) -> *const () {
         self.value.as_ptr().cast_const().cast()
@@ -100,7 +100,7 @@ impl<'m> Home<'m> {
         unsafe { self.value.as_ref() }
     }
 
-    /// The same home, with a lifetime that the compiler does not check.
+    /// This home, with a lifetime that the compiler does not check.
     ///
     /// # Safety
     /// What is returned, and every copy of it, is used only while an `Arc` of the value exists that nobody uses mutably.
