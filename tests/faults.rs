@@ -25,7 +25,7 @@ struct Overstated<'a> {
 
 // SAFETY: deliberately false; the launch is refused, or the emulator has to catch what comes of it.
 unsafe impl DeviceRead<f32> for Overstated<'_> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         RawSlice { len: self.len, ..self.buffer.raw() }
     }
 
@@ -36,7 +36,7 @@ unsafe impl DeviceRead<f32> for Overstated<'_> {
 
 // SAFETY: as above.
 unsafe impl DeviceWrite<f32> for Overstated<'_> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         RawSlice { len: self.len, ..self.buffer.raw_mut() }
     }
 
@@ -88,7 +88,8 @@ fn store_past_the_end() {
     let mut args = Args::new();
     args.push_read(&x);
     args.push_read(&x);
-    args.push_write(&mut Overstated { buffer: &mut out, len: n });
+    let mut out = Overstated { buffer: &mut out, len: n };
+    args.push_write(&mut out);
     // SAFETY: deliberately broken: `out` has one element less than the arguments say.
     let launched = unsafe {
         gpu.launch(&vecadd::KERNEL, LaunchConfig::from(LaunchConfig::for_num_elems(n)), &args)
@@ -135,7 +136,8 @@ fn panic_and_wild_store() {
     let mut args = Args::new();
     args.push_read(&x);
     args.push_read(&x);
-    args.push_write(&mut Overstated { buffer: &mut out, len: 65 });
+    let mut out = Overstated { buffer: &mut out, len: 65 };
+    args.push_write(&mut out);
     // SAFETY: deliberately broken: `out` has fewer elements than the arguments say.
     let launched = unsafe {
         gpu.launch(&vecadd::KERNEL, LaunchConfig::from(LaunchConfig::for_num_elems(65)), &args)

@@ -13,6 +13,7 @@ use crate::capture;
 use crate::device::{self, DeviceInfo, check, check_process};
 use crate::error::{GpuContext, GpuError, GpuResult, KernelPanic, is_sticky};
 use crate::host_callback::{defer_drop, drop_deferred, in_host_callback};
+use crate::thread_state;
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
 /// the last of them.
@@ -145,11 +146,16 @@ impl Context {
         mut function: impl FnMut() -> sys::CUresult,
     ) -> GpuResult<()> {
         self.check_may_call(operation)?;
-        let mut result = function();
-        if is_of_other_context(result) {
+        let mut is_bound = false;
+        // A loop, so that `function` is compiled into this one place.
+        let result = loop {
+            let result = function();
+            if is_bound || !is_of_other_context(result) {
+                break result;
+            }
             self.bind().map_err(|error| self.remember_if_lost(error))?;
-            result = function();
-        }
+            is_bound = true;
+        };
         self.count_submission();
         self.check_call(operation, result)
     }
@@ -169,16 +175,23 @@ impl Context {
     /// Whether this thread may call the driver, and there is a device to call it for.
     #[inline]
     fn check_may_call(&self, operation: &'static str) -> GpuResult<()> {
+        let may_call = thread_state::may_call_driver() && !cuda_driver::forked();
+        if !may_call || self.lost.get().is_some() {
+            self.explain_refusal(operation)?;
+        }
+        drop_deferred();
+        Ok(())
+    }
+
+    /// The first reason for which this thread may not call the driver.
+    #[cold]
+    fn explain_refusal(&self, operation: &'static str) -> GpuResult<()> {
         capture::check(operation)?;
         if in_host_callback() {
             return Err(GpuError::InHostCallback { operation });
         }
         check_process()?;
-        if let Some(lost) = self.lost() {
-            return Err(lost);
-        }
-        drop_deferred();
-        Ok(())
+        self.lost().map_or(Ok(()), Err)
     }
 
     /// The error of a driver call, if it returned one.

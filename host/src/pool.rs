@@ -169,7 +169,7 @@ impl<T: Member> Launch for Pooled<T> {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.as_stream().launch(kernel, config, args) }

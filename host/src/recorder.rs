@@ -18,7 +18,7 @@ pub(crate) trait Recorder {
         stream: &Stream,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()>;
 
     /// A copy on the device.

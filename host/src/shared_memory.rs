@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use cuda_driver::sys;
+use cuda_std::launch::Home;
 use cuda_std::ring::{Control, ControlBlock};
 
 use crate::context::{Context, Handle};
@@ -351,6 +352,6 @@ impl std::fmt::Debug for SharedMemory {
 }
 
 /// The memory behind an argument's home, if it is of this kind.
-pub(crate) fn shared_of(home: &Arc<dyn Any + Send + Sync>) -> Option<&SharedMemory> {
-    (**home).downcast_ref()
+pub(crate) fn shared_of(home: Home<'_>) -> Option<&SharedMemory> {
+    home.downcast_ref()
 }

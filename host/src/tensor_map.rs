@@ -92,7 +92,7 @@ impl<const RANK: usize> TensorLayout<RANK> {
     }
 
     /// Checks all that the driver would refuse with no more than "invalid value".
-    fn check<T: TensorElement>(&self, raw: &RawSlice) -> GpuResult<()> {
+    fn check<T: TensorElement>(&self, raw: &RawSlice<'_>) -> GpuResult<()> {
         if self.strides[RANK - 1] != 1 {
             return Err(wrong(
                 "the last stride is 1: the innermost elements lie side by side".into(),
@@ -173,7 +173,7 @@ impl<'a, A: Extents, S: Swizzle> TensorViewMut<'a, A, S> {
 /// the tensor, so a launch that is in order with the one is in order with the other.
 fn encode<A: Extents, S: Swizzle, const RANK: usize>(
     home: &Arc<StreamInner>,
-    raw: &RawSlice,
+    raw: &RawSlice<'_>,
     layout: TensorLayout<RANK>,
 ) -> GpuResult<DeviceBuffer<u64>> {
     const {
@@ -233,14 +233,14 @@ impl<A: Extents, S: Swizzle> fmt::Debug for TensorViewMut<'_, A, S> {
 // borrowed for as long as the view, and has the same home, so that its later uses come after the
 // kernels that were given the map.
 unsafe impl<A: Extents, S: Swizzle> DeviceReadOne<TensorMap<A, S>> for TensorView<'_, A, S> {
-    fn raw_one(&self) -> RawSlice {
+    fn raw_one(&self) -> RawSlice<'_> {
         RawSlice { len: 1, ..self.map.raw() }
     }
 }
 
 // SAFETY: as above; the tensor is borrowed exclusively.
 unsafe impl<A: Extents, S: Swizzle> DeviceReadOne<TensorMapMut<A, S>> for TensorViewMut<'_, A, S> {
-    fn raw_one(&self) -> RawSlice {
+    fn raw_one(&self) -> RawSlice<'_> {
         RawSlice { len: 1, ..self.map.raw() }
     }
 }
@@ -249,7 +249,7 @@ unsafe impl<A: Extents, S: Swizzle> DeviceReadOne<TensorMapMut<A, S>> for Tensor
 mod tests {
     use super::*;
 
-    fn raw(len: usize) -> RawSlice {
+    fn raw(len: usize) -> RawSlice<'static> {
         RawSlice { address: 256, len, home: None }
     }
 

@@ -28,9 +28,11 @@ thread_local! {
 /// Whether this thread's calls go to the driver as they are: no capture, no host callback, no branches.
 #[inline]
 pub(crate) fn is_plain() -> bool {
-    THREAD.with(|thread| {
-        thread.mode.get() == Mode::Execute
-            && !thread.in_host_callback.get()
-            && thread.forks.get() == 0
-    })
+    may_call_driver() && THREAD.with(|thread| thread.forks.get() == 0)
+}
+
+/// Whether this thread may call the driver: no capture, no host callback.
+#[inline]
+pub(crate) fn may_call_driver() -> bool {
+    THREAD.with(|thread| thread.mode.get() == Mode::Execute && !thread.in_host_callback.get())
 }

@@ -51,8 +51,8 @@ impl Device {
             return Ok(Lease { device: self, stream, home });
         }
         let stream = self.gpu.create_stream()?;
-        let home = DeviceBuffer::<u8>::zeroed(&stream, 0)?.raw().home;
-        let home = home.expect("a buffer's stream orders its uses");
+        let buffer = DeviceBuffer::<u8>::zeroed(&stream, 0)?;
+        let home = buffer.raw().home.expect("a buffer's stream orders its uses").keep();
         Ok(Lease { device: self, stream, home })
     }
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, RawSlice};
+use cuda_std::launch::{DeviceRead, Home, RawSlice};
 use dlpark::DlpackFlags;
 use dlpark::python::ImportedDlpack;
 use ferrowarp::memory::resource::{AllocationRequest, MemoryResource, StreamRef, kind};
@@ -224,7 +224,7 @@ impl Input {
     /// The elements on the device: those of a GPU where they are, those of the host as a copy. In memory order.
     ///
     /// `T` has the elements' size.
-    pub fn values<T: Element>(&self, lease: &Lease) -> GpuResult<Values<'_, T>> {
+    pub fn values<'a, T: Element>(&'a self, lease: &'a Lease) -> GpuResult<Values<'a, T>> {
         assert_eq!(size_of::<T>(), self.dtype.bytes(), "an operation takes elements of their size");
         let len = self.len();
         if self.place == Place::Host {
@@ -239,7 +239,7 @@ impl Input {
             return DeviceBuffer::from_slice(lease.stream(), host).map(Values::Copied);
         }
         let address = if len == 0 { align_of::<T>() } else { self.address } as u64;
-        let raw = RawSlice { address, len, home: Some(lease.home().clone()) };
+        let raw = RawSlice { address, len, home: Some(Home::from(lease.home())) };
         Ok(Values::Lent(raw, PhantomData))
     }
 
@@ -270,7 +270,7 @@ impl Input {
 /// Elements that an operation reads.
 pub enum Values<'a, T: Pod> {
     /// Where another library has them.
-    Lent(RawSlice, PhantomData<&'a T>),
+    Lent(RawSlice<'a>, PhantomData<&'a T>),
     /// On the device, as a copy of the host's.
     Copied(DeviceBuffer<T>),
 }
@@ -281,9 +281,9 @@ pub enum Values<'a, T: Pod> {
 //   before it gives the memory back.
 // - Nothing writes it meanwhile but work that the caller enqueues during the call, which its library's own rules exclude.
 unsafe impl<T: Pod> DeviceRead<T> for Values<'_, T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         match self {
-            Self::Lent(raw, _) => raw.clone(),
+            Self::Lent(raw, _) => *raw,
             Self::Copied(buffer) => buffer.raw(),
         }
     }

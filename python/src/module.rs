@@ -118,7 +118,7 @@ impl Function {
         self.check_device(&call)?;
         let sources = sources(&call)?;
         call.run(py, |on| {
-            let mut arrays = Arrays::upload(on, call.inputs(), sources)?;
+            let arrays = Arrays::upload(on, call.inputs(), sources)?;
             let mut args = Args::new();
             for value in &values {
                 match *value {
@@ -334,7 +334,7 @@ impl Number {
         })
     }
 
-    fn push(self, args: &mut Args) {
+    fn push(self, args: &mut Args<'_>) {
         match self {
             Self::One(bytes) => args.push_value(u8::from_ne_bytes(bytes)),
             Self::Two(bytes) => args.push_value(u16::from_ne_bytes(bytes)),
@@ -380,14 +380,13 @@ impl<'a> Arrays<'a> {
     }
 
     /// Appends the address of the array with that number.
-    fn push(&mut self, number: usize, args: &mut Args) {
-        match &mut self.copies[self.sources[number]] {
-            Some(copy) => args.push_write_pointer::<u8>(copy),
-            None => {
-                let address = self.inputs[number].address() as u64;
-                args.push_pointer(DevicePtr::<u8>::from_raw(address));
-            }
-        }
+    fn push(&self, number: usize, args: &mut Args<'_>) {
+        let copy = &self.copies[self.sources[number]];
+        // The copies are ordered with the launch, which is on the stream that they were made on.
+        args.push_pointer(match copy {
+            Some(copy) => copy.as_device_ptr(),
+            None => DevicePtr::from_raw(self.inputs[number].address() as u64),
+        });
     }
 
     /// Copies what kernels may have written back to the host.

@@ -152,7 +152,7 @@ struct Longer<'a>(HostSliceMut<'a, u32>);
 
 // SAFETY: none: it says more than there is, which the emulator finds before it is touched.
 unsafe impl DeviceWrite<u32> for Longer<'_> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         let raw = self.0.raw_mut();
         RawSlice { len: raw.len + 1, ..raw }
     }

@@ -1,11 +1,10 @@
 //! Limits of launches, modules that do not fit, and what the errors say.
 
-use std::any::Any;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use cuda_driver::sys::{self, CUresult};
-use cuda_std::launch::{DeviceWrite, LaunchConfig, RawSlice};
+use cuda_std::launch::{DeviceWrite, Home, LaunchConfig, RawSlice};
 use ferrowarp::error::LaunchLimit;
 use ferrowarp::graph::GraphBuilder;
 use ferrowarp::module::Image;
@@ -211,9 +210,9 @@ struct Foreign<'a>(&'a mut DeviceBuffer<u32>);
 
 // SAFETY: the buffer's own description, with a home that nobody knows.
 unsafe impl DeviceWrite<u32> for Foreign<'_> {
-    fn raw_mut(&mut self) -> RawSlice {
-        let home: Arc<dyn Any + Send + Sync> = Arc::new("somewhere");
-        RawSlice { home: Some(home), ..self.0.raw_mut() }
+    fn raw_mut(&mut self) -> RawSlice<'_> {
+        static HOME: LazyLock<Arc<&str>> = LazyLock::new(|| Arc::new("somewhere"));
+        RawSlice { home: Some(Home::from(&*HOME)), ..self.0.raw_mut() }
     }
 
     fn len(&self) -> usize {

@@ -14,7 +14,7 @@ fn module() -> Module {
 }
 
 /// The arguments of the kernels that take words and a value.
-fn words_and_value(words: &mut DeviceBuffer<u32>, value: u32) -> Args {
+fn words_and_value(words: &mut DeviceBuffer<u32>, value: u32) -> Args<'_> {
     let mut args = Args::new();
     args.push_write(words);
     args.push_value(value);

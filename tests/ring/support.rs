@@ -80,7 +80,7 @@ struct Overstated<'a>(&'a mut DeviceBuffer<f32>);
 
 // SAFETY: deliberately false, on the emulator, which catches what comes of it.
 unsafe impl DeviceWrite<f32> for Overstated<'_> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         RawSlice { len: OVERSTATED, ..self.0.raw_mut() }
     }
 

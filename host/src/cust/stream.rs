@@ -80,7 +80,7 @@ impl Launch for CustStream {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.stream.launch(kernel, config, args) }

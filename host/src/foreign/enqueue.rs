@@ -4,7 +4,7 @@ use super::ForeignMemory;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::memory::resource::StreamRef;
 use crate::recorder;
-use crate::stream::{Stream, StreamInner, home_of};
+use crate::stream::{Stream, StreamInner};
 
 impl Stream {
     /// Calls `work` with this stream, on which it enqueues work by other means than this crate: by a library such as NCCL,
@@ -74,7 +74,7 @@ impl Stream {
 fn homes<'a>(memory: &'a ForeignMemory, stream: &StreamInner) -> GpuResult<Vec<&'a StreamInner>> {
     let used = memory.uses.iter().filter(|own| own.bytes > 0);
     let homes = used.map(|own| {
-        let home = own.raw.home.as_ref().and_then(home_of).ok_or(GpuError::Unsupported {
+        let home = own.home().ok_or(GpuError::Unsupported {
             what: "memory that no stream of this device orders, for another library: copy it to a DeviceBuffer",
         })?;
         home.check_device(stream.context(), "memory for another library")?;

@@ -1,9 +1,13 @@
 //! What memory the work of another library uses.
 
-use cuda_std::launch::{Access, DeviceRead, DeviceWrite, RawSlice};
+use std::any::Any;
+use std::sync::Arc;
+
+use cuda_std::launch::{Access, DeviceRead, DeviceWrite, Home, RawSlice};
 
 #[cfg(doc)]
 use crate::stream::Stream;
+use crate::stream::{StreamInner, home_of};
 
 /// The memory that work of other libraries uses, for [`Stream::foreign`] and
 /// [`GraphNode::foreign`](crate::graph::GraphNode::foreign).
@@ -15,9 +19,17 @@ pub struct ForeignMemory {
 
 #[derive(Debug)]
 pub(crate) struct ForeignUse {
-    pub(crate) raw: RawSlice,
+    pub(crate) address: u64,
     pub(crate) bytes: usize,
     pub(crate) access: Access,
+    home: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl ForeignUse {
+    /// The stream that orders the uses of the memory, if one of this crate does.
+    pub(crate) fn home(&self) -> Option<&StreamInner> {
+        self.home.as_ref().map(Home::from).and_then(home_of)
+    }
 }
 
 impl ForeignMemory {
@@ -36,9 +48,10 @@ impl ForeignMemory {
         self.with::<T>(memory.raw_mut(), Access::Write)
     }
 
-    fn with<T>(mut self, raw: RawSlice, access: Access) -> Self {
-        let bytes = raw.len * size_of::<T>();
-        self.uses.push(ForeignUse { raw, bytes, access });
+    fn with<T>(mut self, raw: RawSlice<'_>, access: Access) -> Self {
+        let RawSlice { address, len, home } = raw;
+        let (bytes, home) = (len * size_of::<T>(), home.map(Home::keep));
+        self.uses.push(ForeignUse { address, bytes, access, home });
         self
     }
 }

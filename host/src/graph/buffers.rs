@@ -85,10 +85,10 @@ impl GraphMemory {
         memory.regions
     }
 
-    fn add<T>(&mut self, raw: RawSlice, kind: RegionKind) {
+    fn add<T>(&mut self, raw: RawSlice<'_>, kind: RegionKind) {
         let RawSlice { address, len, home } = raw;
         let range = Range::new(address, len * size_of::<T>());
-        let home = home.and_then(|home| home.downcast().ok());
+        let home = home.and_then(|home| home.keep().downcast().ok());
         let is_shared = self.is_shared;
         let is_scratch = self.is_scratch && !is_shared;
         self.regions.push(Region { range, is_shared, is_scratch, kind, home });

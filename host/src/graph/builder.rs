@@ -127,7 +127,7 @@ impl Recorder for GraphBuilder {
         stream: &Stream,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         self.node(kernel.name).record_launch(stream, kernel, config, args)
     }
@@ -156,8 +156,8 @@ impl Recorder for GraphBuilder {
 }
 
 /// The memory of an argument of elements of `T`.
-fn bytes_of<T>(raw: &RawSlice) -> Bytes<'_> {
-    let home = raw.home.as_ref().and_then(home_of);
+fn bytes_of<'m, T>(raw: &RawSlice<'m>) -> Bytes<'m> {
+    let home = raw.home.and_then(home_of);
     Bytes { home, address: raw.address, len: raw.len * size_of::<T>() }
 }
 
@@ -338,8 +338,7 @@ impl GraphNode {
         work: impl FnOnce(&Stream) -> GpuResult<()>,
     ) -> GpuResult<()> {
         let uses = memory.uses.iter().enumerate().map(|(value, own)| {
-            let home = own.raw.home.as_ref().and_then(home_of);
-            let bytes = Bytes { home, address: own.raw.address, len: own.bytes };
+            let bytes = Bytes { home: own.home(), address: own.address, len: own.bytes };
             self.use_of(bytes, own.access, ("memory", value))
         });
         let uses = uses.collect::<GpuResult<Vec<_>>>()?;
@@ -365,7 +364,7 @@ impl GraphNode {
         stream: &Stream,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         let context = self.builder.stream.inner().context();
         stream.inner().check_device(context, "a launch")?;
@@ -392,7 +391,7 @@ impl GraphNode {
 
     fn record_host<T>(
         &self,
-        raw: &RawSlice,
+        raw: &RawSlice<'_>,
         access: Access,
         mut function: impl FnMut(*mut T) + Send + 'static,
     ) -> GpuResult<()> {
@@ -448,7 +447,7 @@ impl Launch for GraphNode {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         self.record_launch(&self.builder.stream, kernel, config, args)
     }
@@ -461,7 +460,7 @@ impl Launch for GraphBuilder {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         self.node(kernel.name).record_launch(&self.stream, kernel, config, args)
     }

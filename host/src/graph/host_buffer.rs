@@ -8,7 +8,7 @@ use std::slice;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Home, RawSlice};
 
 use crate::error::{GpuError, GpuResult};
 use crate::host_callback::{defer_drop, in_host_callback};
@@ -131,9 +131,9 @@ impl<T: Pod> HostBuffer<T> {
         }
     }
 
-    fn raw_slice(&self) -> RawSlice {
+    fn raw_slice(&self) -> RawSlice<'_> {
         let address = self.host() as u64;
-        RawSlice { address, len: self.len, home: Some(self.home.clone()) }
+        RawSlice { address, len: self.len, home: Some(Home::from(&self.home)) }
     }
 }
 
@@ -146,7 +146,7 @@ impl<T: Pod> fmt::Debug for HostBuffer<T> {
 // SAFETY: page-locked memory has one address for host and device, and holds `len` values; uses are
 // ordered with all later ones, the host's and the end of the memory included, through the home.
 unsafe impl<T: Pod> DeviceRead<T> for HostBuffer<T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         self.raw_slice()
     }
 
@@ -157,7 +157,7 @@ unsafe impl<T: Pod> DeviceRead<T> for HostBuffer<T> {
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for HostBuffer<T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.raw_slice()
     }
 

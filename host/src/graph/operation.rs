@@ -110,7 +110,7 @@ pub(super) struct KernelOperation {
     pub(super) kernel: &'static Kernel,
     pub(super) function: Function,
     pub(super) config: LaunchConfig,
-    pub(super) args: Args,
+    pub(super) args: Args<'static>,
     pub(super) attributes: Vec<LaunchAttribute>,
     /// Whether it may begin before the kernel that it comes after has ended, for which it waits itself.
     pub(super) starts_early: bool,
@@ -169,14 +169,14 @@ impl KernelOperation {
     pub(super) fn new(
         kernel: &'static Kernel,
         prepared: Prepared,
-        args: &Args,
+        args: &Args<'_>,
         module: &Arc<KernelModule>,
     ) -> Self {
         let Prepared { function, config, mut attributes } = prepared;
         // In a graph the early start is a property of the edge, and not of the node.
         let starts_early = attributes.iter().any(is_of_streams);
         attributes.retain(|attribute| !is_of_streams(attribute));
-        let (args, _module) = (args.clone(), module.clone());
+        let (args, _module) = (args.keep(), module.clone());
         Self { kernel, function, config, args, attributes, starts_early, _module }
     }
 
@@ -197,7 +197,7 @@ impl KernelOperation {
 }
 
 /// The memory that a launch uses: what its arguments say, and what pointers lead to.
-pub(super) fn uses(kernel: &'static Kernel, args: &Args) -> Vec<MemoryUse> {
+pub(super) fn uses(kernel: &'static Kernel, args: &Args<'_>) -> Vec<MemoryUse> {
     let declared = args.memory().iter().filter(|memory| memory.bytes > 0);
     let mut uses: Vec<MemoryUse> = declared.map(|memory| declared_use(kernel, memory)).collect();
     let is_known = |value| args.memory().iter().any(|memory| memory.value == value);
@@ -214,7 +214,7 @@ pub(super) fn uses(kernel: &'static Kernel, args: &Args) -> Vec<MemoryUse> {
     uses
 }
 
-fn declared_use(kernel: &'static Kernel, memory: &MemoryArg) -> MemoryUse {
+fn declared_use(kernel: &'static Kernel, memory: &MemoryArg<'_>) -> MemoryUse {
     let name = kernel.params.get(memory.value).map_or("?", |param| param.name);
     MemoryUse {
         range: Range::new(memory.address, memory.bytes),

@@ -153,7 +153,7 @@ pub struct Relaunch {
 
 struct Launched {
     kernel: &'static Kernel,
-    args: Args,
+    args: Args<'static>,
     prepared: Prepared,
 }
 
@@ -164,13 +164,13 @@ impl Launch for Relaunch {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         check_homes(&self.stream, kernel, args)?;
         let prepared = prepare(&self.stream, kernel, config, args)?;
         let empty = || GraphError::EmptyGrid { node: self.name.clone() };
         let prepared = prepared.ok_or_else(empty)?;
-        let args = args.clone();
+        let args = args.keep();
         self.launched.replace(Some(Launched { kernel, args, prepared }));
         Ok(())
     }

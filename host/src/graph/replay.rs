@@ -135,7 +135,9 @@ impl<B: GraphBuffers> Graph<B> {
         stream.check_device(self.parts.context(), "the graph")?;
         let parts = &mut self.parts;
         parts.last = Some(stream.clone());
-        parts.launches.iter().for_each(|(kernel, config)| stream.note_launch(kernel, config));
+        for (kernel, config) in &parts.launches {
+            stream.note_launch(kernel, config);
+        }
         // SAFETY: the graph keeps its buffers and functions until this launch is over, and what is
         // borrowed is in the order of its home.
         let mut launch = || unsafe { parts.driver.launch(stream.handle()) };

@@ -25,7 +25,7 @@ pub struct Batch {
 struct Queued {
     kernel: &'static Kernel,
     prepared: Prepared,
-    args: Args,
+    args: Args<'static>,
 }
 
 impl Stream {
@@ -101,7 +101,7 @@ impl Launch for Batch {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         if let Some(graph) = recorder::current() {
             return graph.launch(&self.stream, kernel, config, args);
@@ -112,7 +112,7 @@ impl Launch for Batch {
             return Err(GpuError::Unsupported { what });
         }
         if let Some(prepared) = prepare(&self.stream, kernel, config, args)? {
-            self.launches.borrow_mut().push(Queued { kernel, prepared, args: args.clone() });
+            self.launches.borrow_mut().push(Queued { kernel, prepared, args: args.keep() });
         }
         Ok(())
     }
@@ -173,7 +173,9 @@ impl Queued {
 
 fn queue_all(stream: &StreamInner, launches: &[Queued]) -> GpuResult<()> {
     for part in launches.chunk_by(|a, b| a.is_plain() && b.is_plain()) {
-        part.iter().for_each(|own| stream.note_launch(own.kernel.name, &own.prepared.config));
+        for own in part {
+            stream.note_launch(own.kernel.name, &own.prepared.config);
+        }
         queue_part(stream, part)?;
     }
     Ok(())
@@ -199,7 +201,7 @@ fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
             let _range = crate::nvtx::range(own.kernel.name);
             let Prepared { function, config, .. } = own.prepared;
             // SAFETY: as above.
-            let code = unsafe { start_raw(stream.handle(), function, config, &own.args) };
+            let code = unsafe { start_raw(stream.handle(), function.handle, config, &own.args) };
             if code != sys::CUresult::CUDA_SUCCESS {
                 return code;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_driver::LaunchAttribute;
 use cuda_driver::sys;
-use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig, Param, ParamKind, Unordered};
+use cuda_std::launch::{Args, Home, Kernel, Launch, LaunchConfig, Param, ParamKind, Unordered};
 use smallvec::SmallVec;
 
 use super::limits::{allow_shared, check_args, check_dims, check_function, have_sizes};
@@ -14,7 +14,7 @@ use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
 use crate::gpu::Gpu;
 use crate::memory::PeerHome;
-use crate::module::Function;
+use crate::module::{CheckedLaunch, Function};
 use crate::recorder;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, HomeUse, Stream, StreamInner, check_same, home_of, is_forked};
@@ -27,35 +27,35 @@ impl Launch for Stream {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe {
-            match warm_function(self, kernel, &config, args) {
-                Some(function) => launch_warm(self, kernel, function, config, args),
+            match warm_launch(self, kernel, &config, args) {
+                Some(launch) => launch_warm(self, kernel, launch, config, args),
                 None => launch_cold(self, kernel, config, args),
             }
         }
     }
 }
 
-/// The kernel's function, if nothing is left to do for the launch but the driver's call: this thread has launched the
+/// The launch as this thread remembers it, if nothing is left to do for it but the driver's call: the thread has launched the
 /// kernel in this shape before, and the arguments are at home on `stream`. Most launches in a loop are such ones, and the
 /// driver evicts the processor's caches in between, so what counts here is how little code and data is touched.
 #[inline]
-fn warm_function(
+fn warm_launch(
     stream: &Stream,
     kernel: &'static Kernel,
     config: &LaunchConfig,
-    args: &Args,
-) -> Option<Function> {
+    args: &Args<'_>,
+) -> Option<CheckedLaunch> {
     let own = Arc::as_ptr(stream.inner());
-    let is_at_home = |home: &Arc<_>| ptr::addr_eq(Arc::as_ptr(home), own);
+    let is_at_home = |home: Home<'_>| ptr::addr_eq(home.as_ptr(), own);
     if !thread_state::is_plain() || !args.homes().all(is_at_home) {
         return None;
     }
-    let function = stream.module().checked(kernel, config)?;
-    (args.is_of(kernel) || have_sizes(args, kernel)).then_some(function)
+    let launch = stream.module().checked(kernel, config)?;
+    (args.is_of(kernel) || have_sizes(args, kernel)).then_some(launch)
 }
 
 /// Makes the driver's call of a launch that needs nothing else.
@@ -66,29 +66,56 @@ fn warm_function(
 unsafe fn launch_warm(
     stream: &Stream,
     kernel: &'static Kernel,
-    function: Function,
+    launch: CheckedLaunch,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     #[cfg(feature = "nvtx")]
     let _range = crate::nvtx::range(kernel.name);
-    let inner = stream.inner();
-    inner.note_launch(kernel.name, &config);
-    let starts_early = groups::starts_early(&kernel.contract, inner.context().info());
-    let start_with = |attributes: &[LaunchAttribute]| {
-        // SAFETY: the caller's promise.
-        unsafe { groups::start_raw(inner.handle(), function, config, args, attributes) }
-    };
+    let (inner, function) = (stream.inner(), launch.function);
+    if launch.noted != inner.launch_epoch() {
+        note_warm(stream, kernel, &config);
+    }
     inner
         .context()
-        .call_on_stream("cuLaunchKernel", || match (kernel.contract.cluster, starts_early) {
+        .call_on_stream("cuLaunchKernel", || match launch.has_attributes {
             // SAFETY: the caller's promise.
-            (None, false) => unsafe { start_raw(inner.handle(), function, config, args) },
-            (None, true) => start_with(&[groups::early_start()]),
-            (Some(blocks), false) => start_with(&[groups::clusters(blocks)]),
-            (Some(blocks), true) => start_with(&[groups::clusters(blocks), groups::early_start()]),
+            false => unsafe { start_raw(inner.handle(), function, config, args) },
+            // SAFETY: the caller's promise.
+            true => unsafe { start_with_attributes(inner, kernel, function, config, args) },
         })
         .with_gpu_context(|| format!("launching `{}`", kernel.name))
+}
+
+/// Notes a launch that this thread has not noted since the latest wait began.
+#[cold]
+fn note_warm(stream: &Stream, kernel: &'static Kernel, config: &LaunchConfig) {
+    let epoch = stream.inner().note_launch(kernel.name, config);
+    stream.module().set_noted(kernel, config, epoch);
+}
+
+/// The driver's launch in clusters, with an early start, or with both.
+///
+/// # Safety
+/// As [`Launch::launch`].
+unsafe fn start_with_attributes(
+    stream: &StreamInner,
+    kernel: &'static Kernel,
+    function: sys::CUfunction,
+    config: LaunchConfig,
+    args: &Args<'_>,
+) -> sys::CUresult {
+    let start_with = |attributes: &[LaunchAttribute]| {
+        // SAFETY: the caller's promise.
+        unsafe { groups::start_raw(stream.handle(), function, config, args, attributes) }
+    };
+    let starts_early = groups::starts_early(&kernel.contract, stream.context().info());
+    match (kernel.contract.cluster, starts_early) {
+        (None, false) => start_with(&[]),
+        (None, true) => start_with(&[groups::early_start()]),
+        (Some(blocks), false) => start_with(&[groups::clusters(blocks)]),
+        (Some(blocks), true) => start_with(&[groups::clusters(blocks), groups::early_start()]),
+    }
 }
 
 /// Checks a launch, and enqueues or records it in the order of its arguments' homes.
@@ -100,7 +127,7 @@ unsafe fn launch_cold(
     stream: &Stream,
     kernel: &'static Kernel,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     if let Some(graph) = recorder::current() {
         return graph.launch(stream, kernel, config, args);
@@ -119,7 +146,7 @@ impl Launch for Gpu {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.as_stream().launch(kernel, config, args) }
@@ -139,7 +166,7 @@ pub(crate) fn prepare(
     stream: &Stream,
     kernel: &'static Kernel,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<Option<Prepared>> {
     let asked = config;
     let config = kernel
@@ -153,7 +180,9 @@ pub(crate) fn prepare(
     let prepared = prepare_function(stream, kernel, config, args)
         .with_gpu_context(|| format!("launching `{}`", kernel.name))?;
     if !kernel.contract.cooperative && config == asked {
-        stream.module().note_checked(kernel, config, prepared.function);
+        let (function, has_attributes) =
+            (prepared.function.handle, !prepared.attributes.is_empty());
+        stream.module().note_checked(kernel, config, function, has_attributes);
     }
     Ok(Some(prepared))
 }
@@ -162,7 +191,7 @@ fn prepare_function(
     stream: &Stream,
     kernel: &'static Kernel,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<Prepared> {
     groups::check_device(&kernel.contract, stream.inner().context().info())?;
     let function = stream.module().function(kernel)?;
@@ -182,7 +211,7 @@ unsafe fn queue(
     kernel: &'static Kernel,
     homes: &Homes<'_>,
     prepared: &Prepared,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     #[cfg(feature = "nvtx")]
     let _range = crate::nvtx::range(kernel.name);
@@ -217,7 +246,7 @@ unsafe fn queue(
 
 /// What the launch uses of each home's memory, where this thread enqueues branches and the arguments say all of it; `None`
 /// where the homes have to order the launch with everything else.
-fn declared_uses(kernel: &'static Kernel, args: &Args) -> Option<SmallVec<[HomeUse; 4]>> {
+fn declared_uses(kernel: &'static Kernel, args: &Args<'_>) -> Option<SmallVec<[HomeUse; 4]>> {
     if !is_forked() {
         return None;
     }
@@ -244,11 +273,11 @@ unsafe fn start(
     handle: sys::CUstream,
     function: Function,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> GpuResult<()> {
     stream.context().call("cuLaunchKernel", || {
         // SAFETY: the caller's promise.
-        unsafe { start_raw(handle, function, config, args) }
+        unsafe { start_raw(handle, function.handle, config, args) }
     })
 }
 
@@ -259,14 +288,14 @@ unsafe fn start(
 #[inline]
 pub(super) unsafe fn start_raw(
     stream: sys::CUstream,
-    function: Function,
+    function: sys::CUfunction,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
 ) -> sys::CUresult {
     let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
     args.with_pointers(|values| {
         let (values, extra) = (values.as_ptr().cast(), ptr::null());
-        let (f, s) = (function.handle, stream);
+        let (f, s) = (function, stream);
         // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
         // (the caller's promise), and the driver copies them before it returns.
         unsafe { sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra) }
@@ -274,7 +303,11 @@ pub(super) unsafe fn start_raw(
 }
 
 /// Checks that the arguments' memory is on this device and is ordered by streams of this crate.
-pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
+pub(crate) fn check_homes(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    args: &Args<'_>,
+) -> GpuResult<()> {
     if args.homes().any(|home| home.is::<PeerHome>()) {
         let what = "another device's memory in a graph: copy it with copy_from_peer before";
         return Err(GpuError::Unsupported { what });
@@ -305,10 +338,10 @@ pub(super) struct Homes<'a> {
 pub(super) fn homes<'a>(
     stream: &Stream,
     kernel: &'static Kernel,
-    args: &'a Args,
+    args: &'a Args<'_>,
 ) -> GpuResult<Homes<'a>> {
     let (here, mut homes) = (stream.inner().context(), Homes::default());
-    for (memory, home) in args.memory().iter().filter_map(|own| Some((own, own.home.as_ref()?))) {
+    for (memory, home) in args.memory().iter().filter_map(|own| Some((own, own.home?))) {
         if let Some(home) = home_of(home) {
             home.check_device(here, "an argument")?;
             homes.streams.push(home);

@@ -160,12 +160,12 @@ pub(super) unsafe fn start(
     handle: sys::CUstream,
     function: Function,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
     attributes: &[LaunchAttribute],
 ) -> GpuResult<()> {
     stream.context().call("cuLaunchKernelEx", || {
         // SAFETY: the caller's promise.
-        unsafe { start_raw(handle, function, config, args, attributes) }
+        unsafe { start_raw(handle, function.handle, config, args, attributes) }
     })
 }
 
@@ -175,9 +175,9 @@ pub(super) unsafe fn start(
 /// As [`Launch::launch`](cuda_std::launch::Launch::launch).
 pub(super) unsafe fn start_raw(
     stream: sys::CUstream,
-    function: Function,
+    function: sys::CUfunction,
     config: LaunchConfig,
-    args: &Args,
+    args: &Args<'_>,
     attributes: &[LaunchAttribute],
 ) -> sys::CUresult {
     let config = driver_config(stream, config, attributes);
@@ -185,7 +185,7 @@ pub(super) unsafe fn start_raw(
         let (params, extra) = (values.as_ptr().cast(), ptr::null());
         // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
         // (the caller's promise), and the driver copies them before it returns.
-        unsafe { sys::cuLaunchKernelEx(&config, function.handle, params, extra) }
+        unsafe { sys::cuLaunchKernelEx(&config, function, params, extra) }
     })
 }
 

@@ -26,7 +26,7 @@ pub(super) fn check_dims(
 }
 
 /// The arguments against the kernel's parameters.
-pub(super) fn check_args(kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
+pub(super) fn check_args(kernel: &'static Kernel, args: &Args<'_>) -> GpuResult<()> {
     if have_sizes(args, kernel) {
         return Ok(());
     }
@@ -37,7 +37,7 @@ pub(super) fn check_args(kernel: &'static Kernel, args: &Args) -> GpuResult<()> 
 
 /// Whether the arguments are as many as the kernel's parameters, each of its parameter's size.
 #[inline]
-pub(super) fn have_sizes(args: &Args, kernel: &Kernel) -> bool {
+pub(super) fn have_sizes(args: &Args<'_>, kernel: &Kernel) -> bool {
     let mut both = kernel.params.iter().zip(args.sizes_bytes());
     kernel.params.len() == args.len() && both.all(|(param, found)| param.size_bytes == found)
 }

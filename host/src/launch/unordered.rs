@@ -12,7 +12,7 @@ use crate::error::{GpuError, GpuResult, GraphError};
 use crate::stream::StreamInner;
 
 /// Checks that another library's memory belongs to `context`.
-pub(super) fn check_context(context: &Context, memory: &MemoryArg) -> GpuResult<()> {
+pub(super) fn check_context(context: &Context, memory: &MemoryArg<'_>) -> GpuResult<()> {
     if memory.bytes == 0 {
         return Ok(());
     }

@@ -134,14 +134,14 @@ impl<T: Pod> fmt::Debug for DeviceBox<T> {
 
 // SAFETY: the buffer holds one value; the rest as for the buffer.
 unsafe impl<T: Pod> DeviceReadOne<T> for DeviceBox<T> {
-    fn raw_one(&self) -> RawSlice {
+    fn raw_one(&self) -> RawSlice<'_> {
         self.buffer.raw()
     }
 }
 
 // SAFETY: as for the buffer.
 unsafe impl<T: Pod> DeviceRead<T> for DeviceBox<T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         self.buffer.raw()
     }
 
@@ -152,7 +152,7 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceBox<T> {
 
 // SAFETY: as for the buffer.
 unsafe impl<T: Pod> DeviceWrite<T> for DeviceBox<T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.buffer.raw_mut()
     }
 

@@ -328,8 +328,8 @@ impl<T: Pod> fmt::Debug for DeviceBuffer<T> {
 // SAFETY: the buffer holds `len` values; a kernel's uses are ordered with all later ones, the end
 // of the memory included, through the home.
 unsafe impl<T: Pod> DeviceRead<T> for DeviceBuffer<T> {
-    fn raw(&self) -> RawSlice {
-        self.as_slice().raw()
+    fn raw(&self) -> RawSlice<'_> {
+        self.as_slice().raw_slice()
     }
 
     fn len(&self) -> usize {
@@ -339,8 +339,8 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceBuffer<T> {
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for DeviceBuffer<T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.as_mut_slice().raw_mut()
+    fn raw_mut(&mut self) -> RawSlice<'_> {
+        self.as_slice().raw_slice()
     }
 
     fn len(&self) -> usize {

@@ -298,7 +298,7 @@ impl<T: Pod> fmt::Debug for DeviceVec<T> {
 
 // SAFETY: as for the buffer of its elements.
 unsafe impl<T: Pod> DeviceRead<T> for DeviceVec<T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         self.buffer.raw()
     }
 
@@ -309,7 +309,7 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceVec<T> {
 
 // SAFETY: as above.
 unsafe impl<T: Pod> DeviceWrite<T> for DeviceVec<T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.buffer.raw_mut()
     }
 

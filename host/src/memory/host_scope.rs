@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytemuck::Pod;
 use cuda_driver::sys;
-use cuda_std::launch::{DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceReadOne, DeviceWrite, Home, RawSlice};
 
 use super::pageable::{self, Way};
 use super::pending::wait_surely;
@@ -140,7 +140,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     fn copy(
         &self,
         on: &impl AsStream,
-        device: &RawSlice,
+        device: &RawSlice<'_>,
         bytes: usize,
         operation: &'static str,
         copy: impl FnOnce(sys::CUstream) -> sys::CUresult,
@@ -357,11 +357,11 @@ impl fmt::Debug for HostScope<'_, '_> {
 
 /// The home of `device`, which has to be of the stream's device.
 fn home_on<'a>(
-    device: &'a RawSlice,
+    device: &RawSlice<'a>,
     stream: &StreamInner,
     operation: &'static str,
 ) -> GpuResult<&'a StreamInner> {
-    let home = device.home.as_ref().and_then(home_of);
+    let home = device.home.and_then(home_of);
     let home = home.ok_or(GpuError::ForeignStream { kernel: operation })?;
     home.check_device(stream.context(), "the device's side of the copy")?;
     Ok(home)
@@ -375,7 +375,7 @@ unsafe fn staged(
     on: &impl AsStream,
     way: Way,
     host: *mut u8,
-    device: &RawSlice,
+    device: &RawSlice<'_>,
     bytes: usize,
 ) -> GpuResult<bool> {
     let stream = on.as_stream().inner();
@@ -403,8 +403,8 @@ pub struct HostSlice<'scope, T: Pod> {
 // SAFETY: the memory is lent until the scope has ended, which waits for the home, behind which all
 // uses are ordered; nobody writes it meanwhile.
 unsafe impl<T: Pod> DeviceRead<T> for HostSlice<'_, T> {
-    fn raw(&self) -> RawSlice {
-        RawSlice { address: self.address, len: self.len, home: Some(self.home.clone()) }
+    fn raw(&self) -> RawSlice<'_> {
+        RawSlice { address: self.address, len: self.len, home: Some(Home::from(&self.home)) }
     }
 
     fn len(&self) -> usize {
@@ -423,8 +423,8 @@ pub struct HostSliceMut<'scope, T: Pod> {
 
 // SAFETY: as for `HostSlice`.
 unsafe impl<T: Pod> DeviceRead<T> for HostSliceMut<'_, T> {
-    fn raw(&self) -> RawSlice {
-        RawSlice { address: self.address, len: self.len, home: Some(self.home.clone()) }
+    fn raw(&self) -> RawSlice<'_> {
+        RawSlice { address: self.address, len: self.len, home: Some(Home::from(&self.home)) }
     }
 
     fn len(&self) -> usize {
@@ -435,7 +435,7 @@ unsafe impl<T: Pod> DeviceRead<T> for HostSliceMut<'_, T> {
 // SAFETY: as above; the host does not reach the memory until the scope has ended, and `Pod` takes
 // every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for HostSliceMut<'_, T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.raw()
     }
 
@@ -461,14 +461,14 @@ macro_rules! one_lent_value {
     ($name:ident) => {
         // SAFETY: the slice has one element; the rest as for the slice.
         unsafe impl<T: Pod> DeviceReadOne<T> for $name<'_, T> {
-            fn raw_one(&self) -> RawSlice {
+            fn raw_one(&self) -> RawSlice<'_> {
                 self.value.raw()
             }
         }
 
         // SAFETY: as for the slice.
         unsafe impl<T: Pod> DeviceRead<T> for $name<'_, T> {
-            fn raw(&self) -> RawSlice {
+            fn raw(&self) -> RawSlice<'_> {
                 self.value.raw()
             }
 
@@ -484,7 +484,7 @@ one_lent_value!(HostRefMut);
 
 // SAFETY: as for the slice.
 unsafe impl<T: Pod> DeviceWrite<T> for HostRefMut<'_, T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.value.raw_mut()
     }
 

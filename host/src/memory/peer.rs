@@ -1,6 +1,5 @@
 //! Memory of one device, used by another.
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_driver::sys;
-use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Home, RawSlice};
 
 use super::buffer::DeviceBuffer;
 use super::shapes::lengths;
@@ -188,16 +187,15 @@ impl<T: Pod> PeerSliceMut<'_, T> {
     }
 }
 
-fn raw(home: &Arc<PeerHome>, address: u64, len: usize) -> RawSlice {
-    let home: Arc<dyn Any + Send + Sync> = home.clone();
-    RawSlice { address, len, home: Some(home) }
+fn raw(home: &Arc<PeerHome>, address: u64, len: usize) -> RawSlice<'_> {
+    RawSlice { address, len, home: Some(Home::from(home)) }
 }
 
 // SAFETY: the buffer holds `len` values there, nobody writes them for the borrow's time, and a
 // kernel's uses are ordered with later ones through the home. Only kernels of the device that has
 // access are launched with it.
 unsafe impl<T: Pod> DeviceRead<T> for PeerSlice<'_, T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         raw(&self.home, self.address, self.len)
     }
 
@@ -208,7 +206,7 @@ unsafe impl<T: Pod> DeviceRead<T> for PeerSlice<'_, T> {
 
 // SAFETY: as above.
 unsafe impl<T: Pod> DeviceRead<T> for PeerSliceMut<'_, T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         raw(&self.home, self.address, self.len)
     }
 
@@ -219,7 +217,7 @@ unsafe impl<T: Pod> DeviceRead<T> for PeerSliceMut<'_, T> {
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for PeerSliceMut<'_, T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         raw(&self.home, self.address, self.len)
     }
 

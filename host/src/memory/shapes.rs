@@ -65,8 +65,8 @@ macro_rules! argument {
     ($name:ident) => {
         // SAFETY: the array holds as many values as its slice says.
         unsafe impl<T: Pod> DeviceRead<T> for $name<T> {
-            fn raw(&self) -> RawSlice {
-                self.as_device_slice().raw()
+            fn raw(&self) -> RawSlice<'_> {
+                self.as_device_slice().raw_slice()
             }
 
             fn len(&self) -> usize {
@@ -76,8 +76,8 @@ macro_rules! argument {
 
         // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
         unsafe impl<T: Pod> DeviceWrite<T> for $name<T> {
-            fn raw_mut(&mut self) -> RawSlice {
-                self.as_device_slice_mut().raw_mut()
+            fn raw_mut(&mut self) -> RawSlice<'_> {
+                self.as_device_slice().raw_slice()
             }
 
             fn len(&self) -> usize {
@@ -122,14 +122,14 @@ macro_rules! one_value {
 
         // SAFETY: the buffer holds one value; the rest as for the buffer.
         unsafe impl<T: Pod> DeviceReadOne<T> for $name<T> {
-            fn raw_one(&self) -> RawSlice {
+            fn raw_one(&self) -> RawSlice<'_> {
                 self.buffer.raw()
             }
         }
 
         // SAFETY: as for the buffer.
         unsafe impl<T: Pod> DeviceRead<T> for $name<T> {
-            fn raw(&self) -> RawSlice {
+            fn raw(&self) -> RawSlice<'_> {
                 self.buffer.raw()
             }
 
@@ -140,7 +140,7 @@ macro_rules! one_value {
 
         // SAFETY: as for the buffer.
         unsafe impl<T: Pod> DeviceWrite<T> for $name<T> {
-            fn raw_mut(&mut self) -> RawSlice {
+            fn raw_mut(&mut self) -> RawSlice<'_> {
                 self.buffer.raw_mut()
             }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use cuda_std::launch::{
     DevicePtr, DeviceRead, DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume,
-    RawSlice,
+    Home, RawSlice,
 };
 
 use super::buffer::DeviceBuffer;
@@ -113,15 +113,17 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         unsafe { download_vec(self.home, self.address, self.len) }
     }
 
-    fn raw_slice(&self) -> RawSlice {
-        RawSlice { address: self.address, len: self.len, home: Some(self.home.clone()) }
+    /// What a launch takes, for as long as the memory is borrowed and not only this view of it.
+    #[inline]
+    pub(super) fn raw_slice(&self) -> RawSlice<'a> {
+        RawSlice { address: self.address, len: self.len, home: Some(Home::from(self.home)) }
     }
 }
 
 // SAFETY: the constructor's promise, for as long as the borrow; longer for a kernel, since its uses
 // are ordered with later ones through the home.
 unsafe impl<T: Pod> DeviceRead<T> for DeviceSlice<'_, T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         self.raw_slice()
     }
 
@@ -337,7 +339,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
 // SAFETY: the constructor's promise, for as long as the borrow; longer for a kernel, since its uses
 // are ordered with later ones through the home.
 unsafe impl<T: Pod> DeviceRead<T> for DeviceSliceMut<'_, T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         self.as_slice().raw_slice()
     }
 
@@ -348,7 +350,7 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceSliceMut<'_, T> {
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for DeviceSliceMut<'_, T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.as_slice().raw_slice()
     }
 
@@ -381,14 +383,14 @@ impl<T: Pod> GridMut<'_, T> {
 
 // SAFETY: `into_grid` checked that the length is width times height; the rest as for the slice.
 unsafe impl<T: Pod> DeviceWriteGrid<T> for GridMut<'_, T> {
-    fn raw_grid(&mut self) -> (RawSlice, usize, usize) {
+    fn raw_grid(&mut self) -> (RawSlice<'_>, usize, usize) {
         (self.values.raw_mut(), self.width, self.height)
     }
 }
 
 // SAFETY: as above; the pitch is the width.
 unsafe impl<T: Pod> DeviceWritePitched<T> for GridMut<'_, T> {
-    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize) {
+    fn raw_pitched(&mut self) -> (RawSlice<'_>, usize, usize, usize) {
         (self.values.raw_mut(), self.width, self.height, self.width)
     }
 }
@@ -404,7 +406,7 @@ pub struct PitchedMut<'a, T: Pod> {
 
 // SAFETY: `into_pitched` checked that the rows do not overlap and end inside; the rest as for the slice.
 unsafe impl<T: Pod> DeviceWritePitched<T> for PitchedMut<'_, T> {
-    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize) {
+    fn raw_pitched(&mut self) -> (RawSlice<'_>, usize, usize, usize) {
         (self.values.raw_mut(), self.width, self.height, self.pitch)
     }
 }
@@ -420,7 +422,7 @@ pub struct VolumeMut<'a, T: Pod> {
 
 // SAFETY: `into_volume` checked that the length is the product; the rest as for the slice.
 unsafe impl<T: Pod> DeviceWriteVolume<T> for VolumeMut<'_, T> {
-    fn raw_volume(&mut self) -> (RawSlice, usize, usize, usize) {
+    fn raw_volume(&mut self) -> (RawSlice<'_>, usize, usize, usize) {
         (self.values.raw_mut(), self.width, self.height, self.depth)
     }
 }

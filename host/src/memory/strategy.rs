@@ -76,7 +76,7 @@ impl TransferReport {
 
 /// A side on the device, and the stream of the call.
 struct Device<'a> {
-    memory: &'a RawSlice,
+    memory: &'a RawSlice<'a>,
     home: &'a StreamInner,
     bytes: usize,
 }
@@ -220,8 +220,8 @@ impl Transfer {
 }
 
 impl<'a> Device<'a> {
-    fn of<T>(on: &impl AsStream, memory: &'a RawSlice) -> GpuResult<Self> {
-        let home = memory.home.as_ref().and_then(home_of);
+    fn of<T>(on: &impl AsStream, memory: &'a RawSlice<'a>) -> GpuResult<Self> {
+        let home = memory.home.and_then(home_of);
         let home = home.ok_or(GpuError::ForeignStream { kernel: "a transfer" })?;
         let stream = on.as_stream().inner();
         home.check_device(stream.context(), "the device's side of the transfer")?;

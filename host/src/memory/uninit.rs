@@ -324,7 +324,7 @@ impl<T: Pod> fmt::Debug for UninitSlice<'_, T> {
 //    launch, and the host's code without the memory, which the host never dereferences: neither sees an allocation.
 // So such a read yields an arbitrary value, not undefined behaviour; the emulator's `init` check reports it.
 unsafe impl<T: Pod> DeviceWrite<T> for UninitSlice<'_, T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.memory.raw_mut()
     }
 
@@ -335,8 +335,8 @@ unsafe impl<T: Pod> DeviceWrite<T> for UninitSlice<'_, T> {
 
 // SAFETY: as for the slice of all elements.
 unsafe impl<T: Pod> DeviceWrite<T> for UninitBuffer<T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.as_uninit_slice().raw_mut()
+    fn raw_mut(&mut self) -> RawSlice<'_> {
+        self.buffer.raw_mut()
     }
 
     fn len(&self) -> usize {

@@ -68,7 +68,7 @@ impl ModuleFunction {
         &self,
         on: &impl AsStream,
         config: impl Into<LaunchConfig>,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         let stream = on.as_stream();
         stream.inner().check_device(self.stream.inner().context(), "the stream")?;

@@ -5,9 +5,11 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cuda_driver::sys;
 use cuda_std::launch::{Kernel, LaunchConfig};
 
 use super::kernel_module::Function;
+use crate::panic::Epoch;
 
 /// How many kernels a thread remembers, each in one slot: a power of two.
 const SLOTS: usize = 1 << SLOT_BITS;
@@ -28,14 +30,21 @@ struct CachedFunction {
     allowed_bytes: u32,
 }
 
-/// A launch that passed all checks of its shape, and needs no attributes but clusters and an early start.
+/// A launch that passed all checks of its shape, and needs no attributes but clusters and an early start: all that a
+/// repeated launch has to know of the kernel and the module, in one cache line.
 #[derive(Clone, Copy)]
-struct CheckedLaunch {
+#[repr(align(64))]
+pub(crate) struct CheckedLaunch {
     module: ModuleId,
     kernel: &'static Kernel,
     config: LaunchConfig,
-    function: Function,
+    pub(crate) function: sys::CUfunction,
+    pub(crate) has_attributes: bool,
+    /// When it was noted last among the launches of a stream.
+    pub(crate) noted: Epoch,
 }
+
+const _: () = assert!(size_of::<Option<CheckedLaunch>>() == 64, "one cache line");
 
 thread_local! {
     static CACHE: [Cell<Option<CachedFunction>>; SLOTS] = const { [const { Cell::new(None) }; SLOTS] };
@@ -67,17 +76,17 @@ impl ModuleId {
         CACHE.with(|slots| slots[self.slot(kernel)].set(Some(cached)));
     }
 
-    /// The function, if the latest launch of `kernel` that this thread has remembered was of this shape.
+    /// The latest launch of `kernel` that this thread has remembered, if it was of this shape.
     #[inline]
     pub(super) fn checked(
         self,
         kernel: &'static Kernel,
         config: &LaunchConfig,
-    ) -> Option<Function> {
+    ) -> Option<CheckedLaunch> {
         let launch = CHECKED.with(|slots| slots[self.slot(kernel)].get())?;
         let is_it =
             launch.module == self && ptr::eq(launch.kernel, kernel) && launch.config == *config;
-        is_it.then_some(launch.function)
+        is_it.then_some(launch)
     }
 
     /// Remembers a launch that needs no check any more.
@@ -85,10 +94,21 @@ impl ModuleId {
         self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        function: Function,
+        function: sys::CUfunction,
+        has_attributes: bool,
     ) {
-        let launch = CheckedLaunch { module: self, kernel, config, function };
+        let noted = Epoch::NEVER;
+        let launch =
+            CheckedLaunch { module: self, kernel, config, function, has_attributes, noted };
         CHECKED.with(|slots| slots[self.slot(kernel)].set(Some(launch)));
+    }
+
+    /// Remembers that such a launch, if this thread remembers it at all, was noted in that epoch.
+    pub(super) fn set_noted(self, kernel: &'static Kernel, config: &LaunchConfig, epoch: Epoch) {
+        if let Some(launch) = self.checked(kernel, config) {
+            let launch = CheckedLaunch { noted: epoch, ..launch };
+            CHECKED.with(|slots| slots[self.slot(kernel)].set(Some(launch)));
+        }
     }
 
     #[inline]
@@ -110,6 +130,7 @@ mod tests {
     use cuda_std::launch::Contract;
 
     use super::*;
+    use crate::panic::Launches;
 
     const fn kernel(name: &'static str) -> Kernel {
         Kernel { name, params: &[], contract: Contract::NONE }
@@ -165,17 +186,23 @@ mod tests {
         static KERNELS: [Kernel; 2] = [kernel("a"), kernel("a")];
         let (module, other) = (ModuleId::new(), ModuleId::new());
         let config = LaunchConfig { grid: (2, 1, 1), block: (32, 1, 1), shared_mem_bytes: 0 };
-        module.note_checked(&KERNELS[0], config, function(1));
-        assert_eq!(number(module.checked(&KERNELS[0], &config)), Some(1));
+        let function = ptr::without_provenance_mut(16);
+        module.note_checked(&KERNELS[0], config, function, true);
+        let found = module.checked(&KERNELS[0], &config).unwrap();
+        assert_eq!((found.function, found.has_attributes), (function, true));
+        assert_eq!(found.noted, Epoch::NEVER);
+        let epoch = Launches::default().epoch();
+        module.set_noted(&KERNELS[0], &config, epoch);
+        assert_eq!(module.checked(&KERNELS[0], &config).map(|launch| launch.noted), Some(epoch));
         for changed in [
             LaunchConfig { grid: (2, 1, 2), ..config },
             LaunchConfig { block: (64, 1, 1), ..config },
             LaunchConfig { shared_mem_bytes: 4, ..config },
         ] {
-            assert_eq!(number(module.checked(&KERNELS[0], &changed)), None);
+            assert!(module.checked(&KERNELS[0], &changed).is_none());
         }
-        assert_eq!(number(module.checked(&KERNELS[1], &config)), None);
-        assert_eq!(number(other.checked(&KERNELS[0], &config)), None);
+        assert!(module.checked(&KERNELS[1], &config).is_none());
+        assert!(other.checked(&KERNELS[0], &config).is_none());
     }
 
     #[test]

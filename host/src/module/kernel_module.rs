@@ -9,7 +9,7 @@ use cuda_driver::sys;
 use cuda_std::launch::{Contract, Kernel, LaunchConfig};
 
 use super::entry;
-use super::function_cache::ModuleId;
+use super::function_cache::{CheckedLaunch, ModuleId};
 use super::image::{Image, best_image};
 use super::part::{self, LoadUnit};
 use super::program::{Program, not_found};
@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::device_sync::drop_after_all_work;
 use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
-use crate::panic::Panics;
+use crate::panic::{Epoch, Panics};
 use crate::stream::StreamInner;
 
 /// What was loaded on a device.
@@ -143,24 +143,32 @@ impl KernelModule {
         }
     }
 
-    /// The function, if this thread has launched `kernel` in this shape and no attributes were needed but an early start.
+    /// What this thread remembers of its latest launch of `kernel`, if that was of this shape and needed no attributes but
+    /// clusters and an early start.
     #[inline]
     pub(crate) fn checked(
         &self,
         kernel: &'static Kernel,
         config: &LaunchConfig,
-    ) -> Option<Function> {
+    ) -> Option<CheckedLaunch> {
         self.id.checked(kernel, config)
     }
 
-    /// Remembers a launch on this thread that passed all checks of its shape, and that needs no attributes but an early start.
+    /// Remembers a launch on this thread that passed all checks of its shape, and that needs no attributes but clusters and
+    /// an early start.
     pub(crate) fn note_checked(
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        function: Function,
+        function: sys::CUfunction,
+        has_attributes: bool,
     ) {
-        self.id.note_checked(kernel, config, function);
+        self.id.note_checked(kernel, config, function, has_attributes);
+    }
+
+    /// Remembers in which epoch of a stream such a launch was noted on this thread.
+    pub(crate) fn set_noted(&self, kernel: &'static Kernel, config: &LaunchConfig, epoch: Epoch) {
+        self.id.set_noted(kernel, config, epoch);
     }
 
     /// Whether this launcher's kernel was looked up, here or where its part was loaded.

@@ -32,6 +32,7 @@ pub(crate) use arch::{best_arch, target};
 pub(crate) use code::Code;
 pub use cuda_std::launch::Args;
 pub use function::ModuleFunction;
+pub(crate) use function_cache::CheckedLaunch;
 pub use global::Global;
 pub use handle::Module;
 pub use image::{EmbeddedPtx, Image, assert_name, best_image};

@@ -57,8 +57,9 @@ pub fn copy_pitched<T: Pod>(
     out: &mut impl DeviceWritePitched<T>,
 ) -> GpuResult<()> {
     let (to, width, height, to_pitch) = out.raw_pitched();
+    let address = to.address as usize;
     check_rows(x.len(), (width, height), pitch)?;
-    launch_rows(on, x, pitch, out, [width, to_pitch, to.address as usize])
+    launch_rows(on, x, pitch, out, [width, to_pitch, address])
 }
 
 /// Copies every `stride`th element: `out[i] = x[i * stride]`, `out: [n]`, of any plain type; asynchronous, in one launch.
@@ -72,8 +73,9 @@ pub fn copy_every<T: Pod>(
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     let to = out.raw_mut();
-    check_rows(x.len(), (1, to.len), stride)?;
-    launch_rows(on, x, stride, &mut AsRows::<_, T>::new(out), [1, 1, to.address as usize])
+    let (address, len) = (to.address as usize, to.len);
+    check_rows(x.len(), (1, len), stride)?;
+    launch_rows(on, x, stride, &mut AsRows::<_, T>::new(out), [1, 1, address])
 }
 
 /// An error unless rows are inside `len` elements and do not overlap.

@@ -191,7 +191,7 @@ fn check_lens<T>(
 }
 
 /// Whether memory of `T` is whole, aligned units of `bytes`.
-fn fits<T>(raw: &RawSlice, bytes: usize) -> bool {
+fn fits<T>(raw: &RawSlice<'_>, bytes: usize) -> bool {
     raw.address.is_multiple_of(bytes as u64) && (raw.len * size_of::<T>()).is_multiple_of(bytes)
 }
 

@@ -7,24 +7,24 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, RawSlice};
 
 /// Borrowed device memory, read as elements of `To`, or no memory at all.
 pub struct As<'a, To> {
-    raw: RawSlice,
+    raw: RawSlice<'a>,
     borrow: PhantomData<&'a [To]>,
 }
 
 /// Borrowed device memory, written and read as elements of `To`, or no memory at all.
 pub struct AsMut<'a, To> {
-    raw: RawSlice,
+    raw: RawSlice<'a>,
     borrow: PhantomData<&'a mut [To]>,
 }
 
 /// No elements: an address that is not null and that suits every type.
-const NOTHING: RawSlice = RawSlice { address: 256, len: 0, home: None };
+const NOTHING: RawSlice<'static> = RawSlice { address: 256, len: 0, home: None };
 
 /// Memory of `From` as memory of `To`.
 ///
 /// # Panics
 /// If the bytes are not a whole number of aligned `To`: the operation chose a kernel for another type.
-fn recast<From: Pod, To: Pod>(raw: RawSlice) -> RawSlice {
+fn recast<From: Pod, To: Pod>(raw: RawSlice<'_>) -> RawSlice<'_> {
     let bytes = raw.len * size_of::<From>();
     let fits = bytes.is_multiple_of(size_of::<To>())
         && (bytes == 0 || raw.address.is_multiple_of(align_of::<To>() as u64));
@@ -85,15 +85,15 @@ impl<'a, To> AsMut<'a, To> {
 
     /// The memory, to be read.
     pub fn as_read(&self) -> As<'_, To> {
-        As { raw: self.raw.clone(), borrow: PhantomData }
+        As { raw: self.raw, borrow: PhantomData }
     }
 }
 
 // SAFETY: either there are no elements, or the memory is what the `DeviceRead` or `DeviceWrite` promises that is still
 // borrowed, and any bytes of it are values of the plain `To`, whose size and alignment `recast` compared.
 unsafe impl<To> DeviceRead<To> for As<'_, To> {
-    fn raw(&self) -> RawSlice {
-        self.raw.clone()
+    fn raw(&self) -> RawSlice<'_> {
+        self.raw
     }
 
     fn len(&self) -> usize {
@@ -103,8 +103,8 @@ unsafe impl<To> DeviceRead<To> for As<'_, To> {
 
 // SAFETY: as for `As`; the borrow is exclusive, and the owner's type is plain: it takes any bytes that a kernel writes.
 unsafe impl<To> DeviceWrite<To> for AsMut<'_, To> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.raw.clone()
+    fn raw_mut(&mut self) -> RawSlice<'_> {
+        self.raw
     }
 
     fn len(&self) -> usize {
@@ -128,7 +128,7 @@ impl<'a, M: ?Sized, From> AsPitched<'a, M, From> {
 unsafe impl<M: DeviceWritePitched<From>, From: Pod, To: Pod> DeviceWritePitched<To>
     for AsPitched<'_, M, From>
 {
-    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize) {
+    fn raw_pitched(&mut self) -> (RawSlice<'_>, usize, usize, usize) {
         let (raw, width, height, pitch) = self.memory.raw_pitched();
         let units = |len: usize| {
             let bytes = len * size_of::<From>();
@@ -157,7 +157,7 @@ impl<'a, M: DeviceWrite<T>, T> AsRows<'a, M, T> {
 
 // SAFETY: rows of one element, one after the other, are the array.
 unsafe impl<M: DeviceWrite<T>, T> DeviceWritePitched<T> for AsRows<'_, M, T> {
-    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize) {
+    fn raw_pitched(&mut self) -> (RawSlice<'_>, usize, usize, usize) {
         let raw = self.memory.raw_mut();
         let len = raw.len;
         (raw, 1, len, 1)

@@ -15,11 +15,29 @@ const DIFFERENT: usize = 256;
 
 /// The launches whose panics a stream's next wait reports: its own, and those that it was ordered
 /// after.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Launches {
+    /// The [`Epoch`], which changes with the list locked.
+    epoch: AtomicU64,
     list: Mutex<List>,
     /// How many panics were taken from the records of the context.
     serial: Arc<AtomicU64>,
+}
+
+/// The time between the beginnings of two waits for the launches of one stream: a number, unique in the process for all
+/// time. A launch that was noted in an epoch need not be noted in it again, because a wait that removes the former begins
+/// after the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch(u64);
+
+impl Epoch {
+    /// Before all epochs.
+    pub(crate) const NEVER: Self = Self(0);
+
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -49,18 +67,24 @@ struct Entry {
 impl Launches {
     /// None yet, of a context whose panics `serial` counts.
     pub(super) fn new(serial: Arc<AtomicU64>) -> Self {
-        Self { list: Mutex::default(), serial }
+        Self { epoch: AtomicU64::new(Epoch::new().0), list: Mutex::default(), serial }
     }
 
-    /// A launch, after the panics until now.
+    /// The epoch, without a lock.
     #[inline]
-    pub(crate) fn add(&self, kernel: &'static str, config: &LaunchConfig) {
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Acquire))
+    }
+
+    /// A launch, after the panics until now. The epoch in which it is noted.
+    pub(crate) fn add(&self, kernel: &'static str, config: &LaunchConfig) -> Epoch {
         let what = Some((kernel, config.grid, config.block));
         let mut list = self.lock();
         // The serial only grows, so that of a launch like the latest one changes nothing.
         if !list.repeat(&what) {
             list.add(what, self.serial.load(Ordering::Acquire));
         }
+        self.epoch()
     }
 
     /// All launches of `other`: this stream waits for them.
@@ -73,9 +97,11 @@ impl Launches {
         theirs.into_iter().for_each(|entry| own.add(entry.what, entry.since));
     }
 
-    /// The moment at which a wait begins.
+    /// The moment at which a wait begins, and with it the next epoch.
     pub(crate) fn clock(&self) -> u64 {
-        self.lock().clock
+        let list = self.lock();
+        self.epoch.store(Epoch::new().0, Ordering::Release);
+        list.clock
     }
 
     /// A wait that began at `moment` is over.
@@ -107,9 +133,14 @@ impl Launches {
     }
 }
 
+impl Default for Launches {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
 impl List {
     /// Notes a launch if it is like the latest one.
-    #[inline]
     fn repeat(&mut self, what: &Option<Launched>) -> bool {
         match self.entries.get_mut(self.latest) {
             Some(entry) if entry.is(what) => {
@@ -121,7 +152,6 @@ impl List {
         }
     }
 
-    #[cold]
     fn add(&mut self, what: Option<Launched>, since: u64) {
         self.clock += 1;
         let clock = self.clock;
@@ -142,7 +172,6 @@ impl List {
 
 impl Entry {
     /// Whether it is of such launches.
-    #[inline]
     fn is(&self, what: &Option<Launched>) -> bool {
         match (&self.what, what) {
             // The same name mostly is the same text.
@@ -218,6 +247,25 @@ mod tests {
         assert!(behind.could_be(&found(&["a"], 32)) && behind.could_be(&found(&["b"], 32)));
         behind.remove_until(behind.clock());
         assert!(!behind.could_be(&found(&[], 32)));
+    }
+
+    #[test]
+    fn a_launch_that_is_noted_in_an_epoch_outlasts_the_waits_before_it() {
+        let launches = Launches::default();
+        let earlier = launches.clock();
+        let noted = launches.add("a", &CONFIG);
+        assert_eq!([launches.add("b", &CONFIG), launches.add("a", &CONFIG)], [noted; 2]);
+        assert_eq!(launches.epoch(), noted);
+        launches.remove_until(earlier);
+        assert!(launches.could_be(&found(&["a"], 32)));
+        // A launch after this has to be noted again, or the end of the wait would remove it.
+        let moment = launches.clock();
+        assert_ne!(launches.epoch(), noted);
+        launches.add("a", &CONFIG);
+        launches.remove_until(moment);
+        assert!(launches.could_be(&found(&["a"], 32)));
+        assert!(!launches.could_be(&found(&["b"], 32)));
+        assert_ne!(Launches::default().epoch(), Launches::default().epoch());
     }
 
     #[test]

@@ -14,6 +14,6 @@ mod report;
 mod text;
 
 pub use crate::error::KernelPanic;
-pub(crate) use launches::Launches;
+pub(crate) use launches::{Epoch, Launches};
 pub(crate) use records::{ModuleRecords, find_variable};
 pub(crate) use registry::Panics;

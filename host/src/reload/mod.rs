@@ -179,7 +179,7 @@ impl Launch for HotModule {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         let version = self.inner.shared.current().load();
         // SAFETY: the caller's promise.

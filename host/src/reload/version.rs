@@ -124,7 +124,7 @@ impl Launch for ModuleVersion {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.launch(kernel, config, args) }
@@ -138,7 +138,7 @@ impl Inner {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.stream.launch(kernel, config, args) }

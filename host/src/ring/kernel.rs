@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
+use cuda_std::launch::{Args, Home, Kernel, Launch, LaunchConfig};
 
 use crate::deferred_frees::free_pending;
 use crate::error::{GpuError, GpuResult};
@@ -19,8 +19,6 @@ use crate::stream::{AsStream, Stream};
 /// otherwise.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-type Home = Arc<dyn Any + Send + Sync>;
-
 /// A persistent kernel, which answers the messages of its rings, with a stream of its own.
 ///
 /// It ends when its rings are closed: all senders are dropped, or [`shut_down`](Self::shut_down) is
@@ -28,7 +26,8 @@ type Home = Arc<dyn Any + Send + Sync>;
 /// its rings, and of `shut_down`.
 pub struct PersistentKernel {
     stream: Stream,
-    rings: Vec<Home>,
+    /// The memory of its rings.
+    rings: Vec<Arc<dyn Any + Send + Sync>>,
     patience: Duration,
     ended: bool,
 }
@@ -36,7 +35,7 @@ pub struct PersistentKernel {
 /// What starts the kernels of a [`PersistentKernel`].
 pub struct Launcher {
     stream: Stream,
-    rings: RefCell<Vec<Home>>,
+    rings: RefCell<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Launch for Launcher {
@@ -46,10 +45,10 @@ impl Launch for Launcher {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
-        let shared = args.homes().filter(|home| shared_of(home).is_some());
-        self.rings.borrow_mut().extend(shared.cloned());
+        let shared = args.homes().filter(|&home| shared_of(home).is_some());
+        self.rings.borrow_mut().extend(shared.map(Home::keep));
         // SAFETY: the caller's promise.
         unsafe { self.stream.launch(kernel, config, args) }
     }
@@ -146,7 +145,7 @@ impl PersistentKernel {
     }
 
     fn each_ring(&self, what: impl Fn(&SharedMemory)) {
-        self.rings.iter().filter_map(shared_of).for_each(what);
+        self.rings.iter().map(Home::from).filter_map(shared_of).for_each(what);
     }
 }
 

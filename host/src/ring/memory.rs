@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use bytemuck::Pod;
 use cuda_std::atomic::{Atomic, scope};
-use cuda_std::launch::{DeviceConsumer, DeviceProducer, RawRing};
+use cuda_std::launch::{DeviceConsumer, DeviceProducer, Home, RawRing};
 use cuda_std::ring::{Control, ControlBlock, PositionBlock, Slots, Telemetry, Turn};
 
 use super::bridge::{Bridge, Copier};
@@ -348,7 +348,7 @@ impl<T: Pod> Core<T> {
         }
     }
 
-    fn raw(&self, parts: &Option<Parts>) -> RawRing {
+    fn raw<'a>(&'a self, parts: &Option<Parts>) -> RawRing<'a> {
         let parts = parts.as_ref().expect("the ring's way says that this side is on the device");
         RawRing {
             values: parts.values,
@@ -358,7 +358,7 @@ impl<T: Pod> Core<T> {
             other: parts.other,
             control: parts.control,
             capacity: self.slots.capacity() as usize,
-            home: self.memory.clone(),
+            home: Home::from(&self.memory),
         }
     }
 }
@@ -512,7 +512,7 @@ macro_rules! device_ends {
         // SAFETY: the parts are of one ring of `T`, set as in an empty ring, and of this side, which
         // is on the device; the memory ends after all launches that were given it.
         unsafe impl<T: Pod> $end<T> for Ring<T, $way> {
-            fn $raw(&self) -> RawRing {
+            fn $raw(&self) -> RawRing<'_> {
                 self.core.raw(&self.core.$parts)
             }
         }

@@ -73,8 +73,8 @@ impl HomeUse {
     }
 
     /// That of an argument; `None` if no stream is its home.
-    pub(crate) fn of(memory: &MemoryArg) -> Option<Self> {
-        let home = memory.home.clone()?.downcast().ok()?;
+    pub(crate) fn of(memory: &MemoryArg<'_>) -> Option<Self> {
+        let home = memory.home?.keep().downcast().ok()?;
         Some(Self::new(&home, memory.address, memory.bytes, memory.access))
     }
 

@@ -1,6 +1,5 @@
 //! The driver's stream, which buffers, events and futures share with the programs that hold it.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cuda_driver::sys::{self, stream_flags::NON_BLOCKING};
-use cuda_std::launch::LaunchConfig;
+use cuda_std::launch::{Home, LaunchConfig};
 
 use super::events::EventLog;
 use super::fork::Postponed;
@@ -18,7 +17,7 @@ use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
 use crate::host_callback::in_host_callback;
-use crate::panic::{Launches, Panics};
+use crate::panic::{Epoch, Launches, Panics};
 
 /// What a driver's stream that is not this crate's belongs to.
 pub(crate) trait StreamOwner: Send + Sync + UnwindSafe + RefUnwindSafe {}
@@ -142,10 +141,15 @@ impl StreamInner {
         result.and_then(|()| HostPanics::of(&self.context).check(self.handle))
     }
 
-    /// Notes a launch, whose panic will be the error of the next wait.
+    /// Notes a launch, whose panic will be the error of the next wait. The epoch in which it is noted.
+    pub(crate) fn note_launch(&self, kernel: &'static str, config: &LaunchConfig) -> Epoch {
+        self.launches.add(kernel, config)
+    }
+
+    /// The epoch of the launches that are made now.
     #[inline]
-    pub(crate) fn note_launch(&self, kernel: &'static str, config: &LaunchConfig) {
-        self.launches.add(kernel, config);
+    pub(crate) fn launch_epoch(&self) -> Epoch {
+        self.launches.epoch()
     }
 
     /// Records an event after the work that is enqueued now; none while the stream is captured,
@@ -322,6 +326,6 @@ pub(crate) fn check_same(here: &Context, there: &Context, what: &'static str) ->
 }
 
 /// The stream behind an argument's home.
-pub(crate) fn home_of(home: &Arc<dyn Any + Send + Sync>) -> Option<&StreamInner> {
-    (**home).downcast_ref()
+pub(crate) fn home_of(home: Home<'_>) -> Option<&StreamInner> {
+    home.downcast_ref()
 }

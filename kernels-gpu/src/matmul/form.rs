@@ -137,7 +137,7 @@ impl<L: Launch> Launch for InClusters<'_, L> {
         &self,
         _: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> Result<(), L::Error> {
         // SAFETY: the caller's promise: both kernels have the same parameters.
         unsafe { self.on.launch(self.kernel, config, args) }

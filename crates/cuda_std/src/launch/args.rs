@@ -2,12 +2,13 @@
 
 use super::{
     DeviceAtomics, DeviceConsumer, DeviceProducer, DevicePtr, DeviceRead, DeviceReadOne,
-    DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, Kernel, KernelValue,
+    DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, Home, Kernel, KernelValue,
     RawRing, RawSlice,
 };
 use crate::atomic::AtomicElement;
 use core::any::{TypeId, type_name};
 use core::ffi::c_void;
+use core::marker::PhantomData;
 use core::mem::{MaybeUninit, align_of, size_of};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -34,8 +35,8 @@ pub enum Access {
 }
 
 /// Memory among the arguments of a launch.
-#[derive(Clone)]
-pub struct MemoryArg {
+#[derive(Clone, Copy)]
+pub struct MemoryArg<'m> {
     /// Which of the values is its address.
     pub value: usize,
     /// The address of the first byte; anything if there is none.
@@ -45,10 +46,10 @@ pub struct MemoryArg {
     /// What the kernel does with it.
     pub access: Access,
     /// What orders its uses; see [`RawSlice::home`].
-    pub home: Option<Arc<dyn Any + Send + Sync>>,
+    pub home: Option<Home<'m>>,
 }
 
-impl fmt::Debug for MemoryArg {
+impl fmt::Debug for MemoryArg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, address, bytes, access, .. } = self;
         write!(f, "MemoryArg({access:?} {bytes} bytes at {address:#x}, value {value})")
@@ -80,22 +81,41 @@ impl StoredValue {
     }
 }
 
-/// The ordered values of a kernel's PTX parameters, and what must live until the kernel has run.
-#[derive(Clone, Default)]
-pub struct Args {
+/// The ordered values of a kernel's PTX parameters, and the memory among them, which is borrowed for `'m`.
+///
+/// ```compile_fail,E0505
+/// use cuda_std::launch::{Args, DeviceRead};
+///
+/// fn freed_too_early<B: DeviceRead<f32>>(buffer: B) -> usize {
+///     let mut args = Args::new();
+///     args.push_read(&buffer);
+///     drop(buffer);
+///     args.len()
+/// }
+/// ```
+///
+/// Whoever starts the kernel later, and not during the borrow, [keeps](Self::keep) the homes of the memory, and sees to
+/// it that the memory lives.
+#[derive(Clone)]
+pub struct Args<'m> {
     values: SmallVec<[StoredValue; INLINE_VALUES]>,
     /// The values that are larger than a unit.
     large: SmallVec<[Unit; INLINE_UNITS]>,
-    memory: SmallVec<[MemoryArg; INLINE_BUFFERS]>,
+    /// The homes are borrowed for `'m`, or those in `_kept`, so that they are valid while `self` is borrowed: this is
+    /// lent for no longer. With `'m` in the type of the field, dropping `self` would count as a use of what it borrows.
+    memory: SmallVec<[MemoryArg<'static>; INLINE_BUFFERS]>,
+    /// The homes that are not borrowed; see [`keep`](Self::keep).
+    _kept: Option<Arc<[Arc<dyn Any + Send + Sync>]>>,
     /// The kernel whose launcher pushes the values.
     kernel: Option<&'static Kernel>,
+    borrowed: PhantomData<&'m ()>,
 }
 
-impl Args {
+impl<'m> Args<'m> {
     /// No values yet.
     #[inline]
     pub fn new() -> Self {
-        Self::default()
+        Self::launched_by(None)
     }
 
     /// No values yet. The launcher that `#[kernel]` has made for `kernel` pushes all of them, so that their sizes need no
@@ -103,7 +123,19 @@ impl Args {
     #[doc(hidden)]
     #[inline]
     pub fn of(kernel: &'static Kernel) -> Self {
-        Self { kernel: Some(kernel), ..Self::default() }
+        Self::launched_by(Some(kernel))
+    }
+
+    #[inline]
+    fn launched_by(kernel: Option<&'static Kernel>) -> Self {
+        Self {
+            values: SmallVec::new(),
+            large: SmallVec::new(),
+            memory: SmallVec::new(),
+            _kept: None,
+            kernel,
+            borrowed: PhantomData,
+        }
     }
 
     /// Whether the launcher of `kernel` has made them.
@@ -114,6 +146,7 @@ impl Args {
     }
 
     /// The number of values.
+    #[inline]
     pub fn len(&self) -> usize {
         self.values.len()
     }
@@ -132,10 +165,11 @@ impl Args {
     /// Calls `use_them` with a pointer to each value; without an allocation where they are few.
     #[inline]
     pub fn with_pointers<R>(&self, use_them: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
+        let values = self.values.as_slice();
         let mut few = [core::ptr::null_mut(); INLINE_VALUES];
-        match few.get_mut(..self.len()) {
+        match few.get_mut(..values.len()) {
             Some(pointers) => {
-                let values = pointers.iter_mut().zip(&self.values);
+                let values = pointers.iter_mut().zip(values);
                 values.for_each(|(pointer, value)| *pointer = self.pointer(value));
                 use_them(pointers)
             }
@@ -165,13 +199,29 @@ impl Args {
     }
 
     /// The memory among the arguments, in their order.
-    pub fn memory(&self) -> &[MemoryArg] {
+    #[inline]
+    pub fn memory(&self) -> &[MemoryArg<'_>] {
         &self.memory
     }
 
     /// What orders the uses of the memory among the arguments, in the order of the arguments.
-    pub fn homes(&self) -> impl Iterator<Item = &Arc<dyn Any + Send + Sync>> {
-        self.memory.iter().filter_map(|memory| memory.home.as_ref())
+    #[inline]
+    pub fn homes(&self) -> impl Iterator<Item = Home<'_>> {
+        self.memory().iter().filter_map(|memory| memory.home)
+    }
+
+    /// The same values, and the homes of the memory kept instead of borrowed: for a launch after the borrow. The memory
+    /// itself is not kept; that it lives is up to who launches.
+    #[must_use]
+    pub fn keep(&self) -> Args<'static> {
+        Args {
+            values: self.values.clone(),
+            large: self.large.clone(),
+            memory: self.memory.clone(),
+            _kept: Some(self.homes().map(Home::keep).collect()),
+            kernel: self.kernel,
+            borrowed: PhantomData,
+        }
     }
 
     /// The address at `value`, a pointer's; `None` if no value of that size is there.
@@ -238,6 +288,7 @@ impl Args {
 
     /// # Safety
     /// As for [`push_plain`](Self::push_plain).
+    #[inline]
     unsafe fn push<T>(&mut self, value: &T, type_of: Option<TypeOf>) {
         const {
             assert!(
@@ -253,9 +304,11 @@ impl Args {
         if size_of::<T>() == 0 {
             return;
         }
-        let (bytes, place) = (size_of::<T>() as u32, self.large.len());
-        let mut stored = StoredValue { unit: Unit::zeroed(), bytes, place: place as u32, type_of };
+        let bytes = size_of::<T>() as u32;
+        let mut stored = StoredValue { unit: Unit::zeroed(), bytes, place: 0, type_of };
         let target = if stored.is_large() {
+            let place = self.large.len();
+            stored.place = place as u32;
             let units = size_of::<T>().div_ceil(size_of::<Unit>());
             self.large.resize(place + units, Unit::zeroed());
             self.large[place..].as_mut_ptr()
@@ -273,113 +326,151 @@ impl Args {
     }
 
     /// Appends pointer and length of memory that the kernel reads.
-    pub fn push_read<T>(&mut self, memory: &impl DeviceRead<T>) {
+    pub fn push_read<T>(&mut self, memory: &'m impl DeviceRead<T>) {
         self.push_slice::<T>(memory.raw(), Access::Read);
     }
 
     /// Appends the pointer to one value that the kernel reads.
-    pub fn push_read_one<T>(&mut self, memory: &impl DeviceReadOne<T>) {
+    pub fn push_read_one<T>(&mut self, memory: &'m impl DeviceReadOne<T>) {
         self.push_address::<T>(memory.raw_one(), Access::Read);
     }
 
     /// Appends pointer and length of memory that the kernel writes.
-    pub fn push_write<T>(&mut self, memory: &mut impl DeviceWrite<T>) {
+    pub fn push_write<T>(&mut self, memory: &'m mut impl DeviceWrite<T>) {
         self.push_slice::<T>(memory.raw_mut(), Access::Write);
     }
 
     /// Appends the address of memory that the kernel reads, without its length: for kernels of other languages, whose
     /// parameters are pointers alone. The launch is ordered with the memory's other uses, as with
     /// [`push_read`](Self::push_read).
-    pub fn push_read_pointer<T>(&mut self, memory: &impl DeviceRead<T>) {
+    pub fn push_read_pointer<T>(&mut self, memory: &'m impl DeviceRead<T>) {
         self.push_address::<T>(memory.raw(), Access::Read);
     }
 
     /// Appends the address of memory that the kernel writes, without its length: see
     /// [`push_read_pointer`](Self::push_read_pointer).
-    pub fn push_write_pointer<T>(&mut self, memory: &mut impl DeviceWrite<T>) {
+    pub fn push_write_pointer<T>(&mut self, memory: &'m mut impl DeviceWrite<T>) {
         self.push_address::<T>(memory.raw_mut(), Access::Write);
     }
 
     /// Appends pointer and length of memory that the kernel changes atomically.
-    pub fn push_atomic<T: AtomicElement>(&mut self, memory: &mut impl DeviceWrite<T>) {
+    pub fn push_atomic<T: AtomicElement>(&mut self, memory: &'m mut impl DeviceWrite<T>) {
         self.push_slice::<T>(memory.raw_mut(), Access::Write);
     }
 
     /// Appends pointer, width and height of a grid that the kernel writes.
-    pub fn push_write_grid<T>(&mut self, memory: &mut impl DeviceWriteGrid<T>) {
+    pub fn push_write_grid<T>(&mut self, memory: &'m mut impl DeviceWriteGrid<T>) {
         let (raw, width, height) = memory.raw_grid();
         self.push_address::<T>(raw, Access::Write);
-        [width, height].into_iter().for_each(|length| self.push_number(length));
+        [width, height].into_iter().for_each(|length| self.push_length(length));
     }
 
     /// Appends pointer, width, height and pitch of rows that the kernel writes.
-    pub fn push_write_pitched<T>(&mut self, memory: &mut impl DeviceWritePitched<T>) {
+    pub fn push_write_pitched<T>(&mut self, memory: &'m mut impl DeviceWritePitched<T>) {
         let (raw, width, height, pitch) = memory.raw_pitched();
         self.push_address::<T>(raw, Access::Write);
-        [width, height, pitch].into_iter().for_each(|length| self.push_number(length));
+        [width, height, pitch].into_iter().for_each(|length| self.push_length(length));
     }
 
     /// Appends pointer, width, height and depth of a volume that the kernel writes.
-    pub fn push_write_volume<T>(&mut self, memory: &mut impl DeviceWriteVolume<T>) {
+    pub fn push_write_volume<T>(&mut self, memory: &'m mut impl DeviceWriteVolume<T>) {
         let (raw, width, height, depth) = memory.raw_volume();
         self.push_address::<T>(raw, Access::Write);
-        [width, height, depth].into_iter().for_each(|length| self.push_number(length));
+        [width, height, depth].into_iter().for_each(|length| self.push_length(length));
     }
 
     /// Appends pointer and length of words that the kernel shares with the host.
-    pub fn push_system_atomics<T>(&mut self, memory: &impl DeviceAtomics<T>) {
+    pub fn push_system_atomics<T>(&mut self, memory: &'m impl DeviceAtomics<T>) {
         self.push_slice::<T>(memory.raw_atomics(), Access::Write);
     }
 
     /// Appends the parts of a ring from which the kernel receives.
-    pub fn push_consumer<T>(&mut self, ring: &impl DeviceConsumer<T>) {
+    pub fn push_consumer<T>(&mut self, ring: &'m impl DeviceConsumer<T>) {
         self.push_ring::<T>(ring.raw_consumer());
     }
 
     /// Appends the parts of a ring into which the kernel sends.
-    pub fn push_producer<T>(&mut self, ring: &impl DeviceProducer<T>) {
+    pub fn push_producer<T>(&mut self, ring: &'m impl DeviceProducer<T>) {
         self.push_ring::<T>(ring.raw_producer());
     }
 
-    fn push_ring<T>(&mut self, raw: RawRing) {
+    fn push_ring<T>(&mut self, raw: RawRing<'m>) {
         let RawRing { values, arrived, free, own, other, control, capacity, home } = raw;
-        self.memory.push(MemoryArg {
-            value: self.values.len(),
-            address: values,
-            bytes: capacity * size_of::<T>(),
-            access: Access::Write,
-            home: Some(home),
-        });
+        self.push_memory(values, capacity * size_of::<T>(), Access::Write, Some(home));
         [values, arrived, free, own, other, control]
             .into_iter()
             .for_each(|part| self.push_number(part));
-        self.push_number(capacity);
+        self.push_length(capacity);
     }
 
-    fn push_slice<T>(&mut self, raw: RawSlice, access: Access) {
-        let len = raw.len;
-        self.push_address::<T>(raw, access);
-        self.push_number(len);
+    #[inline]
+    fn push_slice<T>(&mut self, raw: RawSlice<'m>, access: Access) {
+        self.push_address_and_length(raw, Element::of::<T>(), access);
+    }
+
+    #[inline]
+    fn push_address<T>(&mut self, raw: RawSlice<'m>, access: Access) {
+        self.push_address_of(raw, Element::of::<T>(), access);
+    }
+
+    /// The same code for all types of elements: a launch of several slices has it in the processor's cache.
+    fn push_address_and_length(&mut self, raw: RawSlice<'m>, element: Element, access: Access) {
+        self.push_address_of(raw, element, access);
+        self.push_length(raw.len);
     }
 
     /// A Rust slice is never null, so an empty one gets the smallest aligned address.
-    fn push_address<T>(&mut self, raw: RawSlice, access: Access) {
+    #[inline]
+    fn push_address_of(&mut self, raw: RawSlice<'m>, element: Element, access: Access) {
         let RawSlice { address, len, home } = raw;
-        let address = if len == 0 { align_of::<T>() as u64 } else { address };
-        let value = self.values.len();
+        let address = if len == 0 { element.align } else { address };
+        self.push_memory(address, len.saturating_mul(element.bytes), access, home);
         self.push_number(address);
-        let bytes = len.saturating_mul(size_of::<T>());
+    }
+
+    /// Notes memory of which the next value is the address.
+    #[inline]
+    fn push_memory(&mut self, address: u64, bytes: usize, access: Access, home: Option<Home<'m>>) {
+        // SAFETY: the home is borrowed for `'m`, which lasts until the last use of `self`, and the field is lent for the
+        // borrow of `self` alone. The copies in `keep` come with counts of their own.
+        let home = home.map(|home| unsafe { home.unchecked() });
+        let value = self.values.len();
         self.memory.push(MemoryArg { value, address, bytes, access, home });
     }
 
+    #[inline]
+    fn push_length(&mut self, length: usize) {
+        self.push_number(length as u64);
+    }
+
     /// Appends an address or a length, which has no type that [`type_of`](Self::type_of) reports.
-    fn push_number<T: Copy>(&mut self, number: T) {
+    #[inline]
+    fn push_number(&mut self, number: u64) {
         // SAFETY: an integer is plain data.
         unsafe { self.push(&number, None) };
     }
 }
 
-impl fmt::Debug for Args {
+/// What an address leads to.
+#[derive(Clone, Copy)]
+struct Element {
+    bytes: usize,
+    align: u64,
+}
+
+impl Element {
+    const fn of<T>() -> Self {
+        Self { bytes: size_of::<T>(), align: align_of::<T>() as u64 }
+    }
+}
+
+impl Default for Args<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Args<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes: Vec<_> = self.sizes_bytes().collect();
         write!(f, "Args({} values of {sizes:?} bytes)", self.len())
@@ -439,13 +530,49 @@ mod tests {
     fn many_values_are_values_like_few() {
         let mut args = Args::new();
         (0..40u32).for_each(|value| args.push_value(value));
-        let copy = args.clone();
+        let copy = args.keep();
         drop(args);
         let read = |pointer: &*mut c_void| {
             // SAFETY: each value is a `u32`.
             unsafe { *pointer.cast::<u32>() }
         };
         assert!(copy.pointers().iter().map(read).eq(0..40));
+    }
+
+    /// Eight elements, whose home is an `Arc` of its own.
+    struct Buffer(Arc<u32>);
+
+    // SAFETY: no kernel is launched with it.
+    unsafe impl DeviceRead<f32> for Buffer {
+        fn raw(&self) -> RawSlice<'_> {
+            RawSlice { address: 256, len: 8, home: Some(Home::from(&self.0)) }
+        }
+
+        fn len(&self) -> usize {
+            8
+        }
+    }
+
+    #[test]
+    fn homes_are_borrowed_until_they_are_kept() {
+        let buffer = Buffer(Arc::new(7));
+        let count = || Arc::strong_count(&buffer.0);
+        let mut args = Args::new();
+        args.push_read(&buffer);
+        args.push_read(&buffer);
+        assert_eq!(count(), 1);
+        let kept = args.keep();
+        assert_eq!(count(), 3);
+        let again = kept.keep();
+        assert_eq!(count(), 5);
+        drop(kept);
+        assert_eq!(count(), 3);
+        // The arguments are still in scope, which does not keep the buffer from being moved.
+        drop(buffer);
+        assert!(again.homes().map(|home| home.downcast_ref::<u32>()).eq([Some(&7); 2]));
+        let copies = again.clone();
+        drop(again);
+        assert_eq!(copies.memory()[1].home.and_then(Home::downcast_ref), Some(&7u32));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{DeviceRead, DeviceReadOne, DeviceWrite, RawSlice, Unordered};
 use bytemuck::Pod;
 use cust::memory::{DeviceBox, DeviceBuffer, DeviceCopy, UnifiedBox, UnifiedBuffer};
 
-fn raw(address: u64, len: usize) -> RawSlice {
+fn raw(address: u64, len: usize) -> RawSlice<'static> {
     RawSlice { address, len, home: Some(Unordered::home()) }
 }
 
@@ -21,7 +21,7 @@ macro_rules! memory {
         // returns, and by its home the launch waits for the kernel.
         #[diagnostic::do_not_recommend]
         unsafe impl<T: DeviceCopy + Pod> DeviceRead<T> for $name<T> {
-            fn raw(&self) -> RawSlice {
+            fn raw(&self) -> RawSlice<'_> {
                 let $own = self;
                 raw($address, DeviceRead::len(self))
             }
@@ -35,7 +35,7 @@ macro_rules! memory {
         // SAFETY: as above; the borrow is exclusive, and every bit pattern is a value of a `Pod` type.
         #[diagnostic::do_not_recommend]
         unsafe impl<T: DeviceCopy + Pod> DeviceWrite<T> for $name<T> {
-            fn raw_mut(&mut self) -> RawSlice {
+            fn raw_mut(&mut self) -> RawSlice<'_> {
                 DeviceRead::raw(self)
             }
 
@@ -56,7 +56,7 @@ memory! {
 // SAFETY: as for `DeviceRead`, with one element.
 #[diagnostic::do_not_recommend]
 unsafe impl<T: DeviceCopy + Pod> DeviceReadOne<T> for DeviceBox<T> {
-    fn raw_one(&self) -> RawSlice {
+    fn raw_one(&self) -> RawSlice<'_> {
         DeviceRead::raw(self)
     }
 }
@@ -64,7 +64,7 @@ unsafe impl<T: DeviceCopy + Pod> DeviceReadOne<T> for DeviceBox<T> {
 // SAFETY: as above.
 #[diagnostic::do_not_recommend]
 unsafe impl<T: DeviceCopy + Pod> DeviceReadOne<T> for UnifiedBox<T> {
-    fn raw_one(&self) -> RawSlice {
+    fn raw_one(&self) -> RawSlice<'_> {
         DeviceRead::raw(self)
     }
 }

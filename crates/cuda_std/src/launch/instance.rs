@@ -11,18 +11,18 @@ use super::Kernel;
 /// # use cuda_std::launch::{Args, Kernel, LaunchConfig, RawSlice};
 /// # struct Buffer;
 /// # unsafe impl<T> DeviceRead<T> for Buffer {
-/// #     fn raw(&self) -> RawSlice { RawSlice { address: 256, len: 3, home: None } }
+/// #     fn raw(&self) -> RawSlice<'_> { RawSlice { address: 256, len: 3, home: None } }
 /// #     fn len(&self) -> usize { 3 }
 /// # }
 /// # unsafe impl<T> DeviceWrite<T> for Buffer {
-/// #     fn raw_mut(&mut self) -> RawSlice { RawSlice { address: 512, len: 3, home: None } }
+/// #     fn raw_mut(&mut self) -> RawSlice<'_> { RawSlice { address: 512, len: 3, home: None } }
 /// #     fn len(&self) -> usize { 3 }
 /// # }
 /// # struct Stream;
 /// # impl Launch for Stream {
 /// #     type Error = &'static str;
 /// #     unsafe fn launch(
-/// #         &self, kernel: &'static Kernel, _: LaunchConfig, _: &Args,
+/// #         &self, kernel: &'static Kernel, _: LaunchConfig, _: &Args<'_>,
 /// #     ) -> Result<(), &'static str> {
 /// #         Err(kernel.name)
 /// #     }

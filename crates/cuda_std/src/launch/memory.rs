@@ -2,21 +2,23 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
-/// Device memory as the driver sees it.
-#[derive(Clone)]
-pub struct RawSlice {
+use super::Home;
+
+/// Device memory as the driver sees it, while its owner is borrowed for `'m`.
+#[derive(Clone, Copy)]
+pub struct RawSlice<'m> {
     /// The address of the first element; anything if `len` is 0.
     pub address: u64,
     /// The number of elements.
     pub len: usize,
-    /// What orders the uses of the memory, such as its stream; kept until the kernel has run.
-    pub home: Option<Arc<dyn Any + Send + Sync>>,
+    /// What orders the uses of the memory, such as its stream. A launcher that needs it after the launch
+    /// [keeps](Home::keep) it.
+    pub home: Option<Home<'m>>,
 }
 
-impl fmt::Debug for RawSlice {
+impl fmt::Debug for RawSlice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RawSlice({:#x}, {} elements)", self.address, self.len)
     }
@@ -30,9 +32,9 @@ pub struct Unordered;
 
 impl Unordered {
     /// It as [`RawSlice::home`], without an allocation.
-    pub fn home() -> Arc<dyn Any + Send + Sync> {
+    pub fn home() -> Home<'static> {
         static HOME: LazyLock<Arc<Unordered>> = LazyLock::new(|| Arc::new(Unordered));
-        LazyLock::force(&HOME).clone()
+        Home::from(LazyLock::force(&HOME))
     }
 }
 
@@ -50,9 +52,9 @@ impl Unordered {
 )]
 pub unsafe trait DeviceRead<T> {
     /// Where the elements are.
-    fn raw(&self) -> RawSlice;
+    fn raw(&self) -> RawSlice<'_>;
 
-    /// The number of elements that a kernel reads: that of [`raw`](Self::raw), without the cost of its home.
+    /// The number of elements that a kernel reads: that of [`raw`](Self::raw), without its home.
     fn len(&self) -> usize;
 
     /// Whether there are no elements.
@@ -72,7 +74,7 @@ pub unsafe trait DeviceRead<T> {
 )]
 pub unsafe trait DeviceReadOne<T> {
     /// Where the value is.
-    fn raw_one(&self) -> RawSlice;
+    fn raw_one(&self) -> RawSlice<'_>;
 }
 
 /// Device memory that a kernel writes as `DisjointSlice<T>` or `AtomicSlice<T>`.
@@ -89,7 +91,7 @@ pub unsafe trait DeviceReadOne<T> {
 )]
 pub unsafe trait DeviceWrite<T> {
     /// Where the elements are.
-    fn raw_mut(&mut self) -> RawSlice;
+    fn raw_mut(&mut self) -> RawSlice<'_>;
 
     /// The number of elements that a kernel writes: that of [`raw_mut`](Self::raw_mut), without the exclusive
     /// borrow.
@@ -112,7 +114,7 @@ pub unsafe trait DeviceWrite<T> {
 )]
 pub unsafe trait DeviceWriteGrid<T> {
     /// Where the elements are, the width and the height.
-    fn raw_grid(&mut self) -> (RawSlice, usize, usize);
+    fn raw_grid(&mut self) -> (RawSlice<'_>, usize, usize);
 }
 
 /// Device memory that a kernel writes as `DisjointPitched<T>`: rows of equal width, at equal
@@ -128,7 +130,7 @@ pub unsafe trait DeviceWriteGrid<T> {
 )]
 pub unsafe trait DeviceWritePitched<T> {
     /// Where the elements are, the width, the height and the pitch.
-    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize);
+    fn raw_pitched(&mut self) -> (RawSlice<'_>, usize, usize, usize);
 }
 
 /// Device memory that a kernel writes as `DisjointVolume<T>`: planes of rows, without gaps.
@@ -142,7 +144,7 @@ pub unsafe trait DeviceWritePitched<T> {
 )]
 pub unsafe trait DeviceWriteVolume<T> {
     /// Where the elements are, the width, the height and the depth.
-    fn raw_volume(&mut self) -> (RawSlice, usize, usize, usize);
+    fn raw_volume(&mut self) -> (RawSlice<'_>, usize, usize, usize);
 }
 
 /// Words that kernels and the host change at the same time: a kernel's `SystemAtomics<T>`.
@@ -158,13 +160,13 @@ pub unsafe trait DeviceWriteVolume<T> {
 )]
 pub unsafe trait DeviceAtomics<T> {
     /// Where the words are.
-    fn raw_atomics(&self) -> RawSlice;
+    fn raw_atomics(&self) -> RawSlice<'_>;
 }
 
 /// The parts of one side of a ring, by their addresses on the device: see
 /// [`RingConsumer::from_raw_parts`](crate::ring::RingConsumer::from_raw_parts).
-#[derive(Clone)]
-pub struct RawRing {
+#[derive(Clone, Copy)]
+pub struct RawRing<'m> {
     /// The messages.
     pub values: u64,
     /// For each slot, whose message has arrived.
@@ -179,11 +181,11 @@ pub struct RawRing {
     pub control: u64,
     /// The number of slots.
     pub capacity: usize,
-    /// What keeps all of it until the kernel has run.
-    pub home: Arc<dyn Any + Send + Sync>,
+    /// What all of it belongs to, which a launcher [keeps](Home::keep) until the kernel has run.
+    pub home: Home<'m>,
 }
 
-impl fmt::Debug for RawRing {
+impl fmt::Debug for RawRing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RawRing({:#x}, {} slots)", self.values, self.capacity)
     }
@@ -202,7 +204,7 @@ impl fmt::Debug for RawRing {
 )]
 pub unsafe trait DeviceConsumer<T> {
     /// Where the parts are.
-    fn raw_consumer(&self) -> RawRing;
+    fn raw_consumer(&self) -> RawRing<'_>;
 }
 
 /// A ring into which a kernel sends, as `RingProducer<T>`.
@@ -216,7 +218,7 @@ pub unsafe trait DeviceConsumer<T> {
 )]
 pub unsafe trait DeviceProducer<T> {
     /// Where the parts are.
-    fn raw_producer(&self) -> RawRing;
+    fn raw_producer(&self) -> RawRing<'_>;
 }
 
 /// An address on the device, for a kernel that takes `*const T` or `*mut T`.

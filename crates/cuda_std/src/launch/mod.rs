@@ -12,18 +12,18 @@
 //! #     fn from_slice(data: &[f32]) -> Result<Self, std::fmt::Error> { Ok(Self(data.len())) }
 //! # }
 //! # unsafe impl DeviceRead<f32> for DeviceBuffer {
-//! #     fn raw(&self) -> RawSlice { RawSlice { address: 256, len: self.0, home: None } }
+//! #     fn raw(&self) -> RawSlice<'_> { RawSlice { address: 256, len: self.0, home: None } }
 //! #     fn len(&self) -> usize { self.0 }
 //! # }
 //! # unsafe impl DeviceWrite<f32> for DeviceBuffer {
-//! #     fn raw_mut(&mut self) -> RawSlice { self.raw() }
+//! #     fn raw_mut(&mut self) -> RawSlice<'_> { self.raw() }
 //! #     fn len(&self) -> usize { self.0 }
 //! # }
 //! # struct Stream;
 //! # impl Launch for Stream {
 //! #     type Error = std::fmt::Error;
 //! #     unsafe fn launch(
-//! #         &self, _: &'static Kernel, config: LaunchConfig, args: &Args,
+//! #         &self, _: &'static Kernel, config: LaunchConfig, args: &Args<'_>,
 //! #     ) -> Result<(), std::fmt::Error> {
 //! #         assert_eq!((config.grid.0, args.len()), (1, 5));
 //! #         Ok(())
@@ -53,6 +53,7 @@ mod config;
 #[cfg(all(feature = "cust", not(target_os = "cuda")))]
 mod cust;
 mod grid;
+mod home;
 mod instance;
 mod memory;
 
@@ -62,6 +63,7 @@ pub use config::{
     LaunchConfig, Linear, OneDimensional, Planar, Spatial, ThreeDimensional, TwoDimensional,
 };
 pub use grid::{AnyGrid, FixedBlock, Grid1, Grid2, Grid3};
+pub use home::Home;
 pub use instance::Instance;
 pub use memory::{
     DeviceAtomics, DeviceConsumer, DeviceProducer, DevicePtr, DeviceRead, DeviceReadOne,
@@ -154,7 +156,7 @@ pub trait Launch {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> Result<(), Self::Error>;
 }
 

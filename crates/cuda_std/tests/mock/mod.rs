@@ -2,8 +2,8 @@
 #![allow(dead_code)]
 
 use cuda_std::launch::{
-    Args, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, Kernel, Launch, LaunchConfig,
-    RawSlice,
+    Args, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, Home, Kernel, Launch,
+    LaunchConfig, RawSlice,
 };
 use std::any::Any;
 use std::cell::RefCell;
@@ -29,14 +29,14 @@ impl<T> Buffer<T> {
         Self { home: Some(Arc::new(home)), ..self }
     }
 
-    fn describe(&self) -> RawSlice {
-        RawSlice { address: self.address, len: self.len, home: self.home.clone() }
+    fn describe(&self) -> RawSlice<'_> {
+        RawSlice { address: self.address, len: self.len, home: self.home.as_ref().map(Home::from) }
     }
 }
 
 // SAFETY: the mock launcher follows no address.
 unsafe impl<T> DeviceRead<T> for Buffer<T> {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         self.describe()
     }
 
@@ -47,14 +47,14 @@ unsafe impl<T> DeviceRead<T> for Buffer<T> {
 
 // SAFETY: the mock launcher follows no address.
 unsafe impl<T> DeviceReadOne<T> for Buffer<T> {
-    fn raw_one(&self) -> RawSlice {
+    fn raw_one(&self) -> RawSlice<'_> {
         self.describe()
     }
 }
 
 // SAFETY: the mock launcher follows no address.
 unsafe impl<T> DeviceWrite<T> for Buffer<T> {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         self.describe()
     }
 
@@ -65,7 +65,7 @@ unsafe impl<T> DeviceWrite<T> for Buffer<T> {
 
 // SAFETY: the mock launcher follows no address.
 unsafe impl<T> DeviceWriteGrid<T> for Buffer<T> {
-    fn raw_grid(&mut self) -> (RawSlice, usize, usize) {
+    fn raw_grid(&mut self) -> (RawSlice<'_>, usize, usize) {
         (self.describe(), self.len / 2, 2)
     }
 }
@@ -97,7 +97,7 @@ impl Launch for Recorder {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> Result<(), Infallible> {
         let pointers = args.pointers();
         assert_eq!(pointers.len(), kernel.params.len());

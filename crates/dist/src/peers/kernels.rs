@@ -86,7 +86,7 @@ impl Unordered {
 
 // SAFETY: the promise of `new`.
 unsafe impl<T> DeviceRead<T> for Unordered {
-    fn raw(&self) -> RawSlice {
+    fn raw(&self) -> RawSlice<'_> {
         RawSlice { address: self.address, len: self.len, home: None }
     }
 
@@ -97,7 +97,7 @@ unsafe impl<T> DeviceRead<T> for Unordered {
 
 // SAFETY: the promise of `new`.
 unsafe impl<T> DeviceWrite<T> for Unordered {
-    fn raw_mut(&mut self) -> RawSlice {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
         RawSlice { address: self.address, len: self.len, home: None }
     }
 

@@ -150,7 +150,11 @@ mod shipped {
     }
 
     /// Arguments of the same kernel, with the values of `function`, and the input at `from`.
-    pub(super) fn arguments(own: &KernelOperation, function: Function, from: u64) -> Option<Args> {
+    pub(super) fn arguments(
+        own: &KernelOperation,
+        function: Function,
+        from: u64,
+    ) -> Option<Args<'static>> {
         match function {
             Function::Bits { bytes: 2, keep, flip } => {
                 built(own, &[keep as u16, flip as u16], from)
@@ -166,39 +170,38 @@ mod shipped {
     }
 
     /// `values`, and input and output of elements of their type.
-    fn built<T: KernelValue>(own: &KernelOperation, values: &[T], from: u64) -> Option<Args> {
+    fn built<T: KernelValue>(
+        own: &KernelOperation,
+        values: &[T],
+        from: u64,
+    ) -> Option<Args<'static>> {
         let [input, output] = own.args.memory() else { return None };
-        let (input, mut output) = (Elements::<T>::of(input), Elements::<T>::of(output));
+        let input = Elements::<T>::of(&MemoryArg { address: from, ..*input });
+        let mut output = Elements::<T>::of(output);
         let mut args = Args::new();
         values.iter().for_each(|&value| args.push_value(value));
-        args.push_read(&Elements { raw: RawSlice { address: from, ..input.raw }, ..input });
+        args.push_read(&input);
         args.push_write(&mut output);
-        Some(args)
+        Some(args.keep())
     }
 
     /// The memory of an argument.
-    struct Elements<T> {
-        raw: RawSlice,
+    struct Elements<'m, T> {
+        raw: RawSlice<'m>,
         of: PhantomData<T>,
     }
 
-    impl<T> Elements<T> {
-        fn of(memory: &MemoryArg) -> Self {
-            let MemoryArg { address, bytes, home, .. } = memory;
-            let (len, home) = (bytes / size_of::<T>(), home.clone());
-            Self { raw: RawSlice { address: *address, len, home }, of: PhantomData }
-        }
-
-        fn raw_slice(&self) -> RawSlice {
-            let RawSlice { address, len, home } = &self.raw;
-            RawSlice { address: *address, len: *len, home: home.clone() }
+    impl<'m, T> Elements<'m, T> {
+        fn of(memory: &MemoryArg<'m>) -> Self {
+            let &MemoryArg { address, bytes, home, .. } = memory;
+            Self { raw: RawSlice { address, len: bytes / size_of::<T>(), home }, of: PhantomData }
         }
     }
 
     // SAFETY: memory that a launch reads in a graph, which has it and keeps it in order.
-    unsafe impl<T> DeviceRead<T> for Elements<T> {
-        fn raw(&self) -> RawSlice {
-            self.raw_slice()
+    unsafe impl<T> DeviceRead<T> for Elements<'_, T> {
+        fn raw(&self) -> RawSlice<'_> {
+            self.raw
         }
 
         fn len(&self) -> usize {
@@ -207,9 +210,9 @@ mod shipped {
     }
 
     // SAFETY: as above, memory that it writes.
-    unsafe impl<T> DeviceWrite<T> for Elements<T> {
-        fn raw_mut(&mut self) -> RawSlice {
-            self.raw_slice()
+    unsafe impl<T> DeviceWrite<T> for Elements<'_, T> {
+        fn raw_mut(&mut self) -> RawSlice<'_> {
+            self.raw
         }
 
         fn len(&self) -> usize {
@@ -229,7 +232,7 @@ mod shipped {
         None
     }
 
-    pub(super) fn arguments(_: &KernelOperation, _: Function, _: u64) -> Option<Args> {
+    pub(super) fn arguments(_: &KernelOperation, _: Function, _: u64) -> Option<Args<'static>> {
         None
     }
 }

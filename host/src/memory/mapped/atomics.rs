@@ -7,7 +7,7 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
-use cuda_std::launch::{DeviceAtomics, RawSlice};
+use cuda_std::launch::{DeviceAtomics, Home, RawSlice};
 
 use crate::error::{GpuError, GpuResult};
 use crate::shared_memory::{Block, SharedLocation, SharedMemory};
@@ -145,7 +145,7 @@ impl<T: MappedWord> fmt::Debug for MappedAtomics<T> {
 // SAFETY: the memory holds `len` zeroed words and ends after all launches that were given it; the
 // host gives them out as atomics alone.
 unsafe impl<T: MappedWord> DeviceAtomics<T> for MappedAtomics<T> {
-    fn raw_atomics(&self) -> RawSlice {
-        RawSlice { address: self.device, len: self.len, home: Some(self.memory.clone()) }
+    fn raw_atomics(&self) -> RawSlice<'_> {
+        RawSlice { address: self.device, len: self.len, home: Some(Home::from(&self.memory)) }
     }
 }

@@ -204,7 +204,7 @@ macro_rules! views {
             }
 
             /// Where the elements are in device memory.
-            pub(super) fn raw(&self) -> RawSlice {
+            pub(super) fn raw(&self) -> RawSlice<'_> {
                 cuda_std::launch::DeviceRead::raw(&self.memory)
             }
         }

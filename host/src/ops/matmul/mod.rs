@@ -366,7 +366,7 @@ impl Prepared {
         let a = if packings[0].is_some() { As::<T>::new(&copy_of_a) } else { As::new(&a.memory) };
         let b = if packings[1].is_some() { As::<T>::new(&copy_of_b) } else { As::new(&b.memory) };
         let c = As::<D>::optional(options.c.as_ref().map(|c| &c.memory));
-        let c_from = DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address);
+        let c_from = DevicePtr::from_raw(options.c.map_or(d.raw().address, |c| c.raw().address));
         let per_row = As::<D>::optional(options.per_row.as_ref());
         let per_column = As::<D>::optional(options.per_column.as_ref());
         if choice.splits == 1 {

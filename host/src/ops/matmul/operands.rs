@@ -170,9 +170,10 @@ fn check_own_elements(d: &MatrixLayout) -> GpuResult<()> {
     Ok(())
 }
 
-fn check_apart(name: &str, of: (&RawSlice, usize), d: (&RawSlice, usize)) -> GpuResult<()> {
-    let range =
-        |(raw, bytes): (&RawSlice, usize)| (raw.address, raw.address + (raw.len * bytes) as u64);
+fn check_apart(name: &str, of: (&RawSlice<'_>, usize), d: (&RawSlice<'_>, usize)) -> GpuResult<()> {
+    let range = |(raw, bytes): (&RawSlice<'_>, usize)| {
+        (raw.address, raw.address + (raw.len * bytes) as u64)
+    };
     let ((start, end), (d_start, d_end)) = (range(of), range(d));
     if start < d_end && d_start < end && start < end && d_start < d_end {
         return Err(wrong(format!("the memory of D overlaps that of {name}")));
@@ -181,7 +182,7 @@ fn check_apart(name: &str, of: (&RawSlice, usize), d: (&RawSlice, usize)) -> Gpu
 }
 
 impl Operand {
-    fn new<T: Pod>(layout: &MatrixLayout, raw: &RawSlice) -> Self {
+    fn new<T: Pod>(layout: &MatrixLayout, raw: &RawSlice<'_>) -> Self {
         let strides = layout.strides();
         let batch = if layout.batches == 1 { 0 } else { strides.batch };
         let (address, bytes) = (raw.address, size_of::<T>());

@@ -63,7 +63,7 @@ fn step<T: Pod, D: Pod, E: Epilogue>(
         a,
         b,
         c: As::optional(options.c.as_ref().map(|c| &c.memory)),
-        c_from: DevicePtr::from_raw(options.c.map_or(d.raw(), |c| c.raw()).address),
+        c_from: DevicePtr::from_raw(options.c.map_or(d.raw().address, |c| c.raw().address)),
         per_row: As::optional(options.per_row.as_ref()),
         per_column: As::optional(options.per_column.as_ref()),
         d,

@@ -185,7 +185,7 @@ impl Comparison {
         which: usize,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         let stream = &self.streams[which];
         // The first lookup of a kernel is no part of its time.
@@ -275,7 +275,7 @@ impl Launch for Comparison {
         &self,
         kernel: &'static Kernel,
         config: LaunchConfig,
-        args: &Args,
+        args: &Args<'_>,
     ) -> GpuResult<()> {
         if recorder::current().is_some() {
             let what = "a comparison in a graph, whose launches cannot be split: record a version of the module";

@@ -42,7 +42,7 @@ impl Check {
 
 /// The memory that a launch writes, copied aside.
 pub(super) struct Saved<'a> {
-    outputs: Vec<(&'a MemoryArg, &'a StreamInner, DeviceBuffer<u8>)>,
+    outputs: Vec<(&'a MemoryArg<'a>, &'a StreamInner, DeviceBuffer<u8>)>,
 }
 
 impl<'a> Saved<'a> {
@@ -50,12 +50,12 @@ impl<'a> Saved<'a> {
     ///
     /// # Safety
     /// The memory lives, and other code uses it in the order of its home alone.
-    pub(super) unsafe fn of(stream: &Stream, args: &'a Args) -> GpuResult<Self> {
+    pub(super) unsafe fn of(stream: &Stream, args: &'a Args<'_>) -> GpuResult<Self> {
         let written =
             args.memory().iter().filter(|own| own.access == Access::Write && own.bytes > 0);
         let mut outputs = Vec::new();
         for memory in written {
-            let home = memory.home.as_ref().and_then(home_of).ok_or(GpuError::Unsupported {
+            let home = memory.home.and_then(home_of).ok_or(GpuError::Unsupported {
                 what: "comparing results in memory that no stream orders, such as mapped memory and rings",
             })?;
             let saved = DeviceBuffer::zeroed(stream, memory.bytes)?;
