@@ -211,7 +211,7 @@ struct Foreign<'a>(&'a mut DeviceBuffer<u32>);
 // SAFETY: the buffer's own description, with a home that nobody knows.
 unsafe impl DeviceWrite<u32> for Foreign<'_> {
     fn raw_mut(&mut self) -> RawSlice<'_> {
-        static HOME: LazyLock<Arc<&str>> = LazyLock::new(|| Arc::new("somewhere"));
+        static HOME: LazyLock<Arc<u32>> = LazyLock::new(|| Arc::new(7));
         RawSlice { home: Some(Home::from(&*HOME)), ..self.0.raw_mut() }
     }
 
