@@ -76,11 +76,11 @@ impl Factor for Tf32 {
     const MAP_TYPE: Option<u32> = Some(11);
 }
 
-/// Implements [`Factor`] for numbers of 8 bits: a thread has two sets of sums, which fills its registers with half the columns.
+/// Implements [`Factor`] for numbers of 8 bits: a thread has two sets of sums, for which its registers suffice with 192 columns.
 macro_rules! bytes {
     ($($byte:ident)*) => {$(
         impl Factor for $byte {
-            const WIDEST: usize = 128;
+            const WIDEST: usize = 192;
             const IS_PROMOTED: bool = true;
         }
     )*};

@@ -132,6 +132,15 @@ impl Tile {
         }
     }
 
+    /// [`step_cycles`](Self::step_cycles) of elements of 8 bits. Tiles of 128 columns are bound by shared memory there.
+    const fn promoted_step_cycles(self) -> f64 {
+        match self {
+            Self::Middle => 850.0,
+            Self::Square => 680.0,
+            _ => self.step_cycles(),
+        }
+    }
+
     /// Cycles of a pass beside its steps: the first copies, and the sums' way to memory.
     const fn pass_cycles(self) -> f64 {
         match self {
@@ -236,6 +245,11 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// Cycles of a step of a tile.
+    fn step_cycles(&self, tile: Tile) -> f64 {
+        if self.element_bytes == 1 { tile.promoted_step_cycles() } else { tile.step_cycles() }
+    }
+
     /// Stages along K.
     fn steps(&self) -> usize {
         self.k.div_ceil(depth(self.element_bytes))
@@ -343,7 +357,7 @@ impl Choice {
         let multiprocessors = machine.multiprocessors as usize;
         let steps = sizes.steps().div_ceil(splits) as f64;
         let rounds = passes.div_ceil(multiprocessors) as f64;
-        let multiplied = rounds * (steps * tile.step_cycles() + tile.pass_cycles());
+        let multiplied = rounds * (steps * sizes.step_cycles(tile) + tile.pass_cycles());
         let cycles = beside(multiplied, sizes.memory_cycles()) + sizes.finish_cycles(splits);
         Self {
             kernel: Kernel::Hopper { tile, is_exchanged: false },
@@ -385,7 +399,7 @@ impl Choice {
         }
         let rounds = passes.div_ceil(places) as f64;
         let steps = steps.div_ceil(parts) as f64;
-        let multiplied = rounds * (steps * tile.step_cycles() + tile.pass_cycles());
+        let multiplied = rounds * (steps * sizes.step_cycles(tile) + tile.pass_cycles());
         let added = if parts > 1 { CLUSTER_CYCLES + PART_CYCLES * parts as f64 } else { 0.0 };
         Some(Self {
             kernel: Kernel::Hopper { tile, is_exchanged },
@@ -622,10 +636,10 @@ mod tests {
         let tf32 = Allows { element_bytes: 4, skinny: false, ..Allows::ALL };
         let cycles = |k, allows| Choice::new(&H200, [4096, 4096, k], 1, allows).cycles;
         assert_eq!(cycles(4096, tf32), cycles(8192, Allows::ALL));
-        let fp8 = Allows { element_bytes: 1, widest: 128, skinny: false, ..Allows::ALL };
+        let fp8 = Allows { element_bytes: 1, widest: 192, skinny: false, ..Allows::ALL };
         let choice = Choice::new(&H200, [8192; 3], 1, fp8);
-        let square = Kernel::Hopper { tile: Tile::Square, is_exchanged: false };
-        assert_eq!(choice.kernel, square, "{choice}");
+        let middle = Kernel::Hopper { tile: Tile::Middle, is_exchanged: false };
+        assert_eq!(choice.kernel, middle, "{choice}");
         let few = Choice::new(&A100, [16, 4096, 4096], 1, tf32);
         assert_eq!(few.kernel, Kernel::Warps, "{few}");
     }
