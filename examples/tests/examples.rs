@@ -112,6 +112,14 @@ fn cust() {
     assert_prints("12_cust", &["10000 values are right; the last one is 19999"]);
 }
 
+#[test]
+fn matmul() {
+    assert_prints(
+        "13_matmul",
+        &["32 rows through layers of [64, 128, 16]: right", "4096³ would be the "],
+    );
+}
+
 /// The manifest lists the files by hand, since they lie beside it. Those with a number are run here; the programs behind
 /// features have tests of their own.
 #[test]

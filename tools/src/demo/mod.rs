@@ -10,6 +10,7 @@ mod particles;
 mod peers;
 mod pictures;
 mod plates;
+mod products;
 mod reload;
 mod resources;
 mod rings;
@@ -42,6 +43,8 @@ pub struct Scale {
     pub n: usize,
     /// Side of a square matrix.
     pub side: usize,
+    /// Side of the matrices that are multiplied.
+    pub product: usize,
     /// Width and height of an image.
     pub image: (usize, usize),
     /// Particles in a box.
@@ -52,7 +55,13 @@ impl Scale {
     /// Arrays of `size` elements, matrices with sides of as many, pictures of that width.
     #[must_use]
     pub fn of(size: usize) -> Self {
-        Self { n: size, side: size, image: (size, (size * 9).div_ceil(16)), particles: size }
+        Self {
+            n: size,
+            side: size,
+            product: size,
+            image: (size, (size * 9).div_ceil(16)),
+            particles: size,
+        }
     }
 
     /// Sizes with which no demo takes long on `backend`.
@@ -60,9 +69,13 @@ impl Scale {
     pub fn suited_to(backend: Option<Backend>) -> Self {
         match backend {
             Some(Backend::Cuda) => {
-                Self { n: 1 << 24, side: 4096, image: (1920, 1080), particles: 500_000 }
+                let image = (1920, 1080);
+                Self { n: 1 << 24, side: 4096, product: 4096, image, particles: 500_000 }
             }
-            _ => Self { n: 1 << 18, side: 512, image: (640, 360), particles: 2_000 },
+            _ => {
+                let image = (640, 360);
+                Self { n: 1 << 18, side: 512, product: 128, image, particles: 2_000 }
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Demo, Group};
 use super::{
-    arrays, copies, graphs, launches, memory, particles, peers, pictures, plates, reload,
+    arrays, copies, graphs, launches, memory, particles, peers, pictures, plates, products, reload,
     resources, rings, running, rust_cuda, unified,
 };
 
@@ -20,6 +20,16 @@ pub const GROUPS: &[Group] = &[
             Demo::new("reduce_sum_i32", "a sum of integers", arrays::reduce_i32),
             Demo::new("transpose_naive", "reads along columns: slow", arrays::transpose_naive),
             Demo::new("transpose_tiled", "through shared memory: fast", arrays::transpose_tiled),
+        ],
+    },
+    Group {
+        title: "Matrix products",
+        demos: &[
+            Demo::new("matmul_naive", "one thread an element", products::naive),
+            Demo::new("matmul_tiled", "tiles in shared memory", products::tiled),
+            Demo::new("matmul_registers", "tiles in registers", products::registers),
+            Demo::new("matmul_warps", "tensor cores, by warps", products::warps),
+            Demo::new("matmul", "tensor cores, by the fastest kernel", products::chosen),
         ],
     },
     Group {

@@ -47,7 +47,8 @@ pub(super) struct Args {
 }
 
 /// Sizes at which counting takes about a second.
-const SMALL: Scale = Scale { n: 1 << 16, side: 256, image: (320, 180), particles: 500 };
+const SMALL: Scale =
+    Scale { n: 1 << 16, side: 256, product: 64, image: (320, 180), particles: 500 };
 
 impl Args {
     fn scale(&self) -> Scale {

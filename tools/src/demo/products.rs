@@ -1,0 +1,83 @@
+//! Demos of matrix products: the steps from a loop to tensor cores.
+
+use super::arrays::floats;
+use super::{Check, Outcome, Scale, timed};
+use cuda_std::number::bf16;
+use ferrowarp::Gpu;
+use ferrowarp::error::GpuResult;
+use ferrowarp::memory::DeviceBuffer;
+use ferrowarp::ops::Scratch;
+use ferrowarp::ops::matmul::{self, Matrix, MatrixMut, Options};
+use reference::matmul::{self as expected, Rounding};
+
+type Operation = fn(&Gpu, Matrix<'_, bf16>, Matrix<'_, bf16>, MatrixMut<'_, bf16>) -> GpuResult<()>;
+
+/// Elements of D that are compared.
+const SAMPLES: usize = 100;
+
+pub(super) fn naive(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    step(gpu, scale, |gpu, a, b, d| matmul::naive_into(gpu, a, b, d, Options::new()))
+}
+
+pub(super) fn tiled(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    step(gpu, scale, |gpu, a, b, d| matmul::tiled_into(gpu, a, b, d, Options::new()))
+}
+
+pub(super) fn registers(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    step(gpu, scale, |gpu, a, b, d| matmul::registers_into(gpu, a, b, d, Options::new()))
+}
+
+pub(super) fn warps(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    step(gpu, scale, |gpu, a, b, d| matmul::warps_into(gpu, a, b, d, Options::new()))
+}
+
+pub(super) fn chosen(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    let mut scratch = Scratch::new(gpu)?;
+    product(gpu, scale, Rounding::TENSOR, |a, b, d| {
+        matmul::matmul_into(gpu, a, b, d, Options::new(), &mut scratch)
+    })
+}
+
+fn step(gpu: &Gpu, scale: Scale, run: Operation) -> GpuResult<Outcome> {
+    // The bound for tensor cores holds for ordinary ones, too.
+    product(gpu, scale, Rounding::TENSOR, |a, b, d| run(gpu, a, b, d))
+}
+
+/// Two square matrices of bf16. The difference of each sample is counted in units of what rounding explains.
+fn product(
+    gpu: &Gpu,
+    scale: Scale,
+    rounding: Rounding,
+    mut run: impl FnMut(Matrix<'_, bf16>, Matrix<'_, bf16>, MatrixMut<'_, bf16>) -> GpuResult<()>,
+) -> GpuResult<Outcome> {
+    let side = scale.product;
+    let values =
+        |seed| -> Vec<bf16> { floats(side * side, seed).into_iter().map(bf16::from_f32).collect() };
+    let (a, b) = (values(21), values(22));
+    let (on_a, on_b) = (DeviceBuffer::from_slice(gpu, &a)?, DeviceBuffer::from_slice(gpu, &b)?);
+    let mut d = DeviceBuffer::<bf16>::zeroed(gpu, side * side)?;
+    let time = timed(gpu, || {
+        run(
+            Matrix::row_major(&on_a, side, side)?,
+            Matrix::row_major(&on_b, side, side)?,
+            MatrixMut::row_major(&mut d, side, side)?,
+        )
+    })?;
+    let found = d.to_vec()?;
+    let samples = (0..SAMPLES).map(|sample| sample * 7919 % (side * side)).map(|index| {
+        let (i, j) = (index / side, index % side);
+        let row: Vec<f64> = a[i * side..][..side].iter().map(|x| x.to_f64()).collect();
+        let column: Vec<f64> = b[j..].iter().step_by(side).map(|x| x.to_f64()).collect();
+        let (row, column) = (
+            expected::Matrix::row_major(&row, 1, side),
+            expected::Matrix::row_major(&column, side, 1),
+        );
+        let product = expected::element([&row, &column], (1.0, 0.0), None, (0, 0));
+        let bound = rounding.to_bf16().bound(side, &product);
+        (found[index].to_f64() / bound, product.value / bound)
+    });
+    let check = Check::within(1.0, samples);
+    let rate = 2.0 * (side as f64).powi(3) / time.as_secs_f64() / 1e12;
+    let size = format!("{side}³, {rate:.*} TFLOP/s", if rate < 10.0 { 2 } else { 0 });
+    Ok(Outcome { size, time, bytes: 6 * side * side, check, picture: None })
+}
