@@ -203,7 +203,7 @@ const UNALIGNED: f64 = 4.0;
 /// Cycles of 128 bytes along K of a tile of [`warps`]: 277 TFLOP/s at 4096³ of 16-bit elements.
 const WARPS_CYCLES: f64 = 1700.0;
 /// Cycles of a copy of an operand before the product begins, and the bytes that it reads and writes in one.
-const PACK_CYCLES: f64 = 3500.0;
+const PACK_CYCLES: f64 = 5000.0;
 const PACKED_BYTES_PER_CYCLE: f64 = 1400.0;
 /// Steps that a part has at least: shorter ones only fill the pipeline.
 const MIN_STEPS: usize = 8;
@@ -632,10 +632,11 @@ mod tests {
 
     #[test]
     fn elements_of_other_sizes_take_their_tiles() {
-        // As fast as 16-bit elements by their bytes.
+        // As fast as 16-bit elements by their bytes, but for D.
         let tf32 = Allows { element_bytes: 4, skinny: false, ..Allows::ALL };
         let cycles = |k, allows| Choice::new(&H200, [4096, 4096, k], 1, allows).cycles;
-        assert_eq!(cycles(4096, tf32), cycles(8192, Allows::ALL));
+        let ratio = cycles(4096, tf32) / cycles(8192, Allows::ALL);
+        assert!((1.0..1.02).contains(&ratio), "{ratio}");
         let fp8 = Allows { element_bytes: 1, widest: 192, skinny: false, ..Allows::ALL };
         let choice = Choice::new(&H200, [8192; 3], 1, fp8);
         let middle = Kernel::Hopper { tile: Tile::Middle, is_exchanged: false };
