@@ -220,6 +220,10 @@ macro_rules! matmul_kernels {
             epilogue: $e,
         ) {
             use $crate::matmul::form;
+            // The host launches no tile that is too wide for the elements.
+            if const { FORM > <$t as $crate::matmul::Factor>::WIDEST } {
+                return;
+            }
             // `c` orders the launch after what wrote C; C may be D itself, which no slice may be.
             let (c, per_row, per_column) = (c_from, per_row.as_ptr(), per_column.as_ptr());
             let d = d.as_mut_ptr();

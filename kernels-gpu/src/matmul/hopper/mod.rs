@@ -75,7 +75,7 @@ pub const fn shared_bytes<const N: usize>() -> usize {
 /// - `S` is [`stages`] of `N`.
 /// - `maps` are those of A, B and D: boxes of [`RowsOfA`] or [`SmallBox`] as the schedule says, and of
 ///   [`StoredRows`] if `d_mapped`; their batches are outermost. Only of elements of 16 bits is one across.
-/// - `N` is at most [`Factor::WIDEST`]; the kernel does nothing otherwise.
+/// - `N` is at most [`Factor::WIDEST`].
 /// - `d` has every element that `problem.d` leads to, with `column == 1` where `N` is 128 or more, and no two of the same; C and the
 ///   vectors, of rows and of columns, are as [`Beside::new`] has it.
 /// - The schedule's tiles are those of `problem`, with `problem.splits` at most the steps along K; with more than one, D has a
@@ -98,9 +98,6 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     E: Epilogue,
     Columns<N>: Instruction<T, T, f32>,
 {
-    if const { N > T::WIDEST } {
-        return;
-    }
     // SAFETY: all lanes of each warp are here.
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     if group == 0 && thread == 0 {

@@ -61,7 +61,7 @@ pub const fn columns_of_box(columns: usize) -> usize {
     if columns < ROWS_OF_BOX { columns } else { ROWS_OF_BOX }
 }
 
-/// Elements of so many bytes along K in a stage.
+/// Elements along K in a stage, each of `element_bytes`.
 #[must_use]
 pub const fn depth(element_bytes: usize) -> usize {
     SPAN / element_bytes
