@@ -14,7 +14,7 @@ use cuda_std::{bf16, f16};
 ///
 /// | element | along K alone | few rows or columns | sums of tensor cores |
 /// |---|---|---|---|
-/// | [`bf16`], [`f16`] | no | [`skinny`](super::skinny) | over all of K |
+/// | [`bf16`], [`f16`](struct@f16) | no | [`skinny`](super::skinny) | over all of K |
 /// | [`Tf32`]: `f32`, rounded as it is loaded | yes | tiles | over all of K |
 /// | [`E4m3`], [`E5m2`] | yes | tiles | over 128 of K, which ordinary cores add |
 ///
