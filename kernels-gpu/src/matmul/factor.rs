@@ -20,7 +20,7 @@ use cuda_std::{bf16, f16};
 ///
 /// Where warpgroups multiply elements along K alone, an operand that lies otherwise is copied first ([`pack`](super::pack)).
 pub trait Factor: Operand<Element = Self, Sum = f32> + TensorElement {
-    /// The widest tile of [`hopper`](super::hopper).
+    /// The widest tile of [`hopper`](super::hopper): the kernels of wider ones are empty, and never launched.
     const WIDEST: usize = 256;
     /// Whether the tensor cores' sums have too few bits for a long K: Hopper adds products of 8-bit numbers with about 14.
     const IS_PROMOTED: bool = false;

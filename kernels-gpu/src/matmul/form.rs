@@ -220,7 +220,6 @@ macro_rules! matmul_kernels {
             epilogue: $e,
         ) {
             use $crate::matmul::form;
-            // The host launches no tile that is too wide for the elements.
             if const { FORM > <$t as $crate::matmul::Factor>::WIDEST } {
                 return;
             }
