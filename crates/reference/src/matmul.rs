@@ -92,6 +92,8 @@ pub struct Rounding {
     pub output: f64,
     /// The largest error of a result that is subnormal.
     pub least: f64,
+    /// The K after which a sum is added to others by f32 additions that round to the nearest; `usize::MAX` if all of K is one sum.
+    pub chain: usize,
 }
 
 /// Half of the distance from 1 to the next f32, and to the next f64.
@@ -100,12 +102,18 @@ const F64: f64 = f64::EPSILON / 2.0;
 
 impl Rounding {
     /// f32 by fused multiply-adds: a rounding to the nearest for each of them.
-    pub const ORDINARY: Self =
-        Self { input: 0.0, product: 0.0, sum: F32, scale: F32, output: F32, least: 0.0 };
+    pub const ORDINARY: Self = Self {
+        input: 0.0,
+        product: 0.0,
+        sum: F32,
+        scale: F32,
+        output: F32,
+        least: 0.0,
+        chain: usize::MAX,
+    };
 
     /// f64, on tensor cores as on ordinary ones: a rounding to the nearest for each multiply-add.
-    pub const DOUBLE: Self =
-        Self { input: 0.0, product: 0.0, sum: F64, scale: F64, output: F64, least: 0.0 };
+    pub const DOUBLE: Self = Self { sum: F64, scale: F64, output: F64, ..Self::ORDINARY };
 
     /// bf16, f16 or i8 on tensor cores, with a result of f32.
     ///
@@ -123,12 +131,11 @@ impl Rounding {
     pub const THREE_TF32: Self =
         Self { input: 4.0 * F32, product: 4.0 * F32, sum: 3.0 * 4.0 * F32, ..Self::TENSOR };
 
-    /// 8-bit floats on Hopper's tensor cores, for K up to 128: sums over more are added by ordinary cores, so that an element of them is off by no
-    /// more than K of 128 allows and the [`ORDINARY`](Self::ORDINARY) additions, which are 500 times smaller.
+    /// 8-bit floats on Hopper's tensor cores, which add 128 products along K; ordinary cores add these sums.
     ///
     /// Products are exact. The 32 products of an instruction and the sum so far are aligned to the largest and cut off behind 13 bits: at most 2^-13
     /// of the largest term for each of the 33, and 2^-13 of it for the result, so 34/32 · 2^-13 for each product.
-    pub const FP8: Self = Self { sum: 34.0 / 32.0 / 8192.0, ..Self::ORDINARY };
+    pub const FP8: Self = Self { sum: 34.0 / 32.0 / 8192.0, chain: 128, ..Self::ORDINARY };
 
     /// These bounds with a result of bf16.
     pub const fn to_bf16(self) -> Self {
@@ -143,11 +150,14 @@ impl Rounding {
     /// The largest difference of an element of `k` products from its value.
     ///
     /// By Higham ("Accuracy and Stability of Numerical Algorithms", 2002, section 3.1) the computed sum is that of
-    /// `a b (1 + e)` with `|e| <= (1 + input)^2 (1 + product) (1 + sum)^k - 1`; alpha and `beta · c` add two roundings; the
+    /// `a b (1 + e)` with `|e| <= (1 + input)^2 (1 + product) (1 + sum)^k - 1`, where a sum has at most `chain` of the `k` products, and the sums
+    /// of chains are added in f32; alpha and `beta · c` add two roundings; the
     /// whole is rounded to the output.
     pub fn bound(&self, k: usize, element: &Product) -> f64 {
         let scaling = 2.0 * self.scale.ln_1p();
-        let of_sum = k as f64 * self.sum.ln_1p();
+        let chains_before = k.saturating_sub(1) / self.chain;
+        let of_sum =
+            k.min(self.chain) as f64 * self.sum.ln_1p() + chains_before as f64 * F32.ln_1p();
         let of_products = 2.0 * self.input.ln_1p() + self.product.ln_1p();
         let before = element.magnitude * (of_sum + of_products + scaling).exp_m1()
             + element.addend * scaling.exp_m1();

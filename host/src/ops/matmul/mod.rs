@@ -222,7 +222,8 @@ pub fn scratch_bytes_of_views<T: Factor, D: Pod>(
     let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
     let machine = Machine::of(on.as_stream().inner().context().info());
     let choice = prepared.choice::<T>(&machine, true);
-    Ok(size_of_parts(&prepared.parts_bytes::<T>(&choice)))
+    let [a, b] = copies_bytes::<T>(&prepared.packings_for(&choice));
+    Ok(size_of_parts(&[prepared.partial_bytes(&choice), a, b]))
 }
 
 /// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order and aligned operands, and why: `Display`
@@ -267,6 +268,11 @@ pub fn explain_views<T: Factor, D: Pod>(
     Ok(prepared.choice::<T>(&machine, true))
 }
 
+/// The bytes of the copies of A and of B.
+fn copies_bytes<T>(packings: &[Option<Packing>; 2]) -> [usize; 2] {
+    packings.map(|packing| packing.map_or(0, |packing| packing.len() * size_of::<T>()))
+}
+
 impl Prepared {
     fn choice<T: Factor>(&self, machine: &Machine, can_split: bool) -> Choice {
         let (sizes, batches) = self.sizes();
@@ -281,13 +287,9 @@ impl Prepared {
         found
     }
 
-    /// The bytes of partial sums, and of the copies of A and of B.
-    fn parts_bytes<T: Factor>(&self, choice: &Choice) -> [usize; 3] {
+    fn partial_bytes(&self, choice: &Choice) -> usize {
         let ([m, n, _], batches) = self.sizes();
-        let [a, b] = self
-            .packings_for(choice)
-            .map(|packing| packing.map_or(0, |packing| packing.len() * size_of::<T>()));
-        [choice.partial_bytes(m, n, batches), a, b]
+        choice.partial_bytes(m, n, batches)
     }
 
     /// The copies that the choice takes.
@@ -302,11 +304,10 @@ impl Prepared {
 
     fn allows<T: Factor>(&self, can_split: bool) -> Allows {
         let packings = if self.problem.k == 0 { [None; 2] } else { self.packings() };
-        let few = if self.problem.m < self.problem.n { 0 } else { 1 };
         Allows {
             splits: can_split,
             copy_engine: self.is_addressed(),
-            few_along_k: self.has_few_along_k() || packings[few].is_some(),
+            few_along_k: self.has_few_along_k(),
             packed: packings.map(|packing| packing.map_or(0, |packing| packing.len())),
             element_bytes: size_of::<T>(),
             widest: T::WIDEST,
@@ -355,11 +356,11 @@ impl Prepared {
                 return Err(GpuError::InvalidArgument { operation: OPERATION, reason });
             }
         };
-        let [partial_bytes, ..] = self.parts_bytes::<T>(&choice);
+        let partial_bytes = self.partial_bytes(&choice);
         let this = if choice.is_exchanged() { self.exchanged() } else { self }.of_factors::<T>();
         let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
         let packings = this.packings_for(&choice);
-        let [_, bytes_of_a, bytes_of_b] = this.parts_bytes::<T>(&choice);
+        let [bytes_of_a, bytes_of_b] = copies_bytes::<T>(&packings);
         let (_, [partials, mut copy_of_a, mut copy_of_b]) =
             scratch.parts(stream, [partial_bytes, bytes_of_a, bytes_of_b])?;
         let this = this.packed(stream, packings, [&a, &b], [&mut copy_of_a, &mut copy_of_b])?;

@@ -364,10 +364,12 @@ impl Prepared {
         Ok(self)
     }
 
-    /// Whether the copy engine reads A along K, where D has fewer rows than columns, or else B.
+    /// Whether the copy engine reads A, or its copy, along K, where D has fewer rows than columns, or else B.
     pub fn has_few_along_k(&self) -> bool {
         let [a, b] = self.boxes(ROWS_OF_TILE);
-        !if self.problem.m < self.problem.n { a } else { b }.is_across
+        let (few, boxes) =
+            if self.problem.m < self.problem.n { (&self.a, a) } else { (&self.b, b) };
+        !boxes.is_across || !few.is_ready(&boxes)
     }
 
     /// The same product as one of the transposes: `Dᵀ = Bᵀ·Aᵀ`.
