@@ -21,7 +21,7 @@ pub(crate) struct Context {
     primary: PrimaryContext,
     info: DeviceInfo,
     lost: OnceLock<Arc<GpuError>>,
-    /// Counts the calls that may have enqueued work on a stream.
+    /// See [`submissions`](Self::submissions).
     submissions: AtomicU64,
     /// What other modules keep for each context, by [`Slot`].
     states: [OnceLock<Box<dyn ContextState>>; Slot::COUNT],
@@ -138,7 +138,8 @@ impl Context {
     }
 
     /// Like [`call`](Self::call), for a call that the driver refuses where another context than that of its stream is
-    /// current. That it mostly is, so it is not asked for before; `function` is called again after a refusal.
+    /// current. That it mostly is, so it is not asked for before; `function` is called again after a refusal. What it
+    /// enqueues is to be counted by the caller.
     #[inline]
     pub(crate) fn call_on_stream(
         &self,
@@ -156,7 +157,6 @@ impl Context {
             self.bind().map_err(|error| self.remember_if_lost(error))?;
             is_bound = true;
         };
-        self.count_submission();
         self.check_call(operation, result)
     }
 
@@ -211,7 +211,8 @@ impl Context {
         self.submissions.fetch_add(1, Ordering::Release);
     }
 
-    /// Two equal numbers mean that no work was enqueued through this crate in between.
+    /// Two equal numbers mean that no work was enqueued on a stream through this crate in between, if an epoch of the stream's
+    /// launches begins behind each of them: of the launches of a thread in one epoch the first one is counted.
     pub(crate) fn submissions(&self) -> u64 {
         self.submissions.load(Ordering::Acquire)
     }

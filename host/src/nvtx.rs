@@ -36,9 +36,16 @@ pub struct Range {
     thread: PhantomData<*const ()>,
 }
 
+/// Who listens, once that was looked for.
+static LISTENER: OnceLock<Option<Listener>> = OnceLock::new();
+
 /// Begins a range, if a tool listens.
+#[inline]
 pub fn range(name: &str) -> Option<Range> {
-    static LISTENER: OnceLock<Option<Listener>> = OnceLock::new();
+    if matches!(LISTENER.get(), Some(None)) { None } else { range_with_listener(name) }
+}
+
+fn range_with_listener(name: &str) -> Option<Range> {
     let path = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
     LISTENER.get_or_init(|| Listener::load(path()?.as_ref())).as_ref()?.range(name)
 }

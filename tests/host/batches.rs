@@ -137,7 +137,7 @@ fn a_batch_in_a_capture_becomes_nodes() -> GpuResult<()> {
 fn a_batch_asks_the_driver_once_for_what_its_launches_share() {
     let variables = [("FERROWARP_DEVICE", "emulator")];
     let told = lines(&child("batches::print_calls", &variables), "calls: ");
-    let launches = ["cuLaunchKernel"; 5].join(" ");
+    let launches = ["cuLaunchKernelEx"; 5].join(" ");
     let marked = "cuCtxGetCurrent cuEventRecord cuCtxGetCurrent cuStreamWaitEvent";
     let here = format!("cuCtxGetCurrent {launches}");
     assert_eq!(told, [here.clone(), format!("{marked} {here} {marked}")]);
@@ -185,7 +185,7 @@ fn refuse_one() {
     run().unwrap();
     let (queued, calls) = injection::watch(&mut run);
     queued.unwrap();
-    let nth = calls.iter().position(|call| call.function == "cuLaunchKernel").unwrap() + 2;
+    let nth = calls.iter().position(|call| call.function == "cuLaunchKernelEx").unwrap() + 2;
     let error = injection::fail(nth, 912, run).0.unwrap_err();
     let code = error.driver().expect("a driver error").code();
     println!("told: {}, {code}", error.contexts().next().expect("what was being done"));

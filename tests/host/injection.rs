@@ -228,7 +228,7 @@ fn fail(scenario: &Scenario, nth: usize, code: i32, clean: &[Call]) -> Option<St
         // It was tried once more, after what is kept had gone back, or other memory was taken.
         Ok(()) if code == 2 && ALLOCATES.iter().any(|name| function.starts_with(name)) => None,
         // It was called once more, after the stream's context was made current.
-        Ok(()) if code == 201 && matches!(function, "cuLaunchKernel" | "cuGraphLaunch") => None,
+        Ok(()) if code == 201 && matches!(function, "cuLaunchKernelEx" | "cuGraphLaunch") => None,
         Ok(()) => complain("nobody heard of it".to_owned()),
         Err(error) if tells(&error, code) => None,
         Err(error) if code == 1 && function == PROBE && tells_parameters(&error) => None,

@@ -11,9 +11,9 @@ use crate::kernels::{FILL, IMAGES, LAST_WORD, fill, gpu, launch};
 fn a_launch_asks_the_driver_for_nothing_but_the_launch() {
     let variables = [("FERROWARP_DEVICE", "emulator")];
     let told = lines(&child("launch_cost::print_calls", &variables), "calls: ");
-    let again = "cuLaunchKernel";
-    let other_shape = "cuCtxGetCurrent cuLaunchKernel";
-    let allowed = "cuCtxGetCurrent cuFuncSetAttribute cuCtxGetCurrent cuLaunchKernel";
+    let again = "cuLaunchKernelEx";
+    let other_shape = "cuCtxGetCurrent cuLaunchKernelEx";
+    let allowed = "cuCtxGetCurrent cuFuncSetAttribute cuCtxGetCurrent cuLaunchKernelEx";
     assert_eq!(told, [again, allowed, again, other_shape, allowed, again]);
 }
 

@@ -108,10 +108,12 @@ impl Driver {
     /// # Safety
     /// All that its nodes use lives until the stream has done them.
     pub(super) unsafe fn launch(&mut self, stream: sys::CUstream) -> GpuResult<()> {
+        let context = &self.drawing.context;
         // SAFETY: the graph is ready, the stream lives, and the rest is the caller's promise.
-        self.drawing
-            .context
-            .call_on_stream("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(self.exec, stream) })
+        let launch = || unsafe { sys::cuGraphLaunch(self.exec, stream) };
+        let launched = context.call_on_stream("cuGraphLaunch", launch);
+        context.count_submission();
+        launched
     }
 }
 

@@ -8,7 +8,6 @@ use cuda_std::launch::{Access, Args, Kernel, Launch, LaunchConfig};
 use smallvec::SmallVec;
 
 use super::enqueue::{Homes, Prepared, homes, prepare, start_raw};
-use super::groups;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
 use crate::graph::{GraphBuffers, Memory};
@@ -165,43 +164,23 @@ impl Queued {
         }
         Ok(())
     }
-
-    fn is_plain(&self) -> bool {
-        self.prepared.attributes.is_empty()
-    }
 }
 
+/// Enqueues all of them in one call on the context.
 fn queue_all(stream: &StreamInner, launches: &[Queued]) -> GpuResult<()> {
-    for part in launches.chunk_by(|a, b| a.is_plain() && b.is_plain()) {
-        for own in part {
-            stream.note_launch(own.kernel.name, &own.prepared.config);
-        }
-        queue_part(stream, part)?;
-    }
-    Ok(())
-}
-
-/// Enqueues launches without attributes in one driver call, or a single launch with attributes.
-fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
-    if let [Queued { kernel, prepared, args }] = part
-        && !prepared.attributes.is_empty()
-    {
-        #[cfg(feature = "nvtx")]
-        let _range = crate::nvtx::range(kernel.name);
-        let Prepared { function, config, attributes } = prepared;
-        // SAFETY: the promise of whoever launched on the batch, which has the memory.
-        let queued =
-            unsafe { groups::start(stream, stream.handle(), *function, *config, args, attributes) };
-        return queued.with_gpu_context(|| format!("launching `{}` in a batch", kernel.name));
+    if launches.is_empty() {
+        return Ok(());
     }
     let mut at = 0;
-    let queued = stream.context().call("cuLaunchKernel", || {
-        for own in part {
+    let queued = stream.context().call("cuLaunchKernelEx", || {
+        for Queued { kernel, prepared, args } in launches {
             #[cfg(feature = "nvtx")]
-            let _range = crate::nvtx::range(own.kernel.name);
-            let Prepared { function, config, .. } = own.prepared;
-            // SAFETY: as above.
-            let code = unsafe { start_raw(stream.handle(), function.handle, config, &own.args) };
+            let _range = crate::nvtx::range(kernel.name);
+            let &Prepared { function, config, ref attributes } = prepared;
+            stream.note_launch(kernel.name, &config);
+            // SAFETY: the promise of whoever launched on the batch, which has the memory.
+            let code =
+                unsafe { start_raw(stream.handle(), function.handle, config, args, attributes) };
             if code != sys::CUresult::CUDA_SUCCESS {
                 return code;
             }
@@ -209,7 +188,7 @@ fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
         }
         sys::CUresult::CUDA_SUCCESS
     });
-    let name = part.get(at).map_or("?", |own| own.kernel.name);
+    let name = launches.get(at).map_or("?", |own| own.kernel.name);
     queued.with_gpu_context(|| format!("launching `{name}` in a batch"))
 }
 

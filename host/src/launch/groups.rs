@@ -1,16 +1,14 @@
 //! Launch attributes: cooperative grids, clusters, and programmatic dependent launch.
 
-use std::ptr;
-
 use cuda_driver::sys::{self, CUlaunchConfig, In, LaunchAttribute};
-use cuda_std::launch::{Args, Contract, Kernel, LaunchConfig, MeasureOccupancy};
+use cuda_std::launch::{Contract, Kernel, LaunchConfig, MeasureOccupancy};
 
 use super::limits::{allow_shared, within};
 use super::occupancy::active_blocks;
 use crate::device::DeviceInfo;
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::module::Function;
-use crate::stream::{Stream, StreamInner};
+use crate::stream::Stream;
 
 /// The driver's numbers of the attributes.
 const COOPERATIVE: u32 = 2;
@@ -151,45 +149,9 @@ fn check_cooperative(
     within(kernel.name, LaunchLimit::CooperativeBlocks, blocks, limit)
 }
 
-/// The driver's launch with attributes.
-///
-/// # Safety
-/// As [`Launch::launch`](cuda_std::launch::Launch::launch).
-pub(super) unsafe fn start(
-    stream: &StreamInner,
-    handle: sys::CUstream,
-    function: Function,
-    config: LaunchConfig,
-    args: &Args<'_>,
-    attributes: &[LaunchAttribute],
-) -> GpuResult<()> {
-    stream.context().call("cuLaunchKernelEx", || {
-        // SAFETY: the caller's promise.
-        unsafe { start_raw(handle, function.handle, config, args, attributes) }
-    })
-}
-
-/// Like [`start`], with the stream's context current already.
-///
-/// # Safety
-/// As [`Launch::launch`](cuda_std::launch::Launch::launch).
-pub(super) unsafe fn start_raw(
-    stream: sys::CUstream,
-    function: sys::CUfunction,
-    config: LaunchConfig,
-    args: &Args<'_>,
-    attributes: &[LaunchAttribute],
-) -> sys::CUresult {
-    let config = driver_config(stream, config, attributes);
-    args.with_pointers(|values| {
-        let (params, extra) = (values.as_ptr().cast(), ptr::null());
-        // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
-        // (the caller's promise), and the driver copies them before it returns.
-        unsafe { sys::cuLaunchKernelEx(&config, function, params, extra) }
-    })
-}
-
-fn driver_config(
+/// A launch as the driver takes it.
+#[inline]
+pub(super) fn driver_config(
     stream: sys::CUstream,
     config: LaunchConfig,
     attributes: &[LaunchAttribute],

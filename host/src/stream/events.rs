@@ -27,7 +27,7 @@ pub(super) struct EventLog {
     /// The last event that `callbacks` waits for.
     last_signalled: u64,
     callbacks: Option<CallbackStream>,
-    /// The signal for the end of the stream, and [`Context::submissions`] when its event was
+    /// The signal for the end of the stream, and [`Context::submissions`] before its event was
     /// recorded.
     ///
     /// [`Context::submissions`]: crate::context::Context::submissions
@@ -48,16 +48,17 @@ impl StreamInner {
 
     /// A future for the end of all work that is enqueued now; `kept` lives until then.
     pub(crate) fn completed(self: &Arc<Self>, kept: Kept) -> Completion {
+        // Read before the epoch begins: whoever launches in it without counting has counted a launch of the epoch, and so
+        // after this.
+        let work = self.context.submissions();
         let moment = self.launches.clock();
-        let armed = self.end_signal(&mut self.events(), kept);
+        let armed = self.end_signal(&mut self.events(), work, kept);
         Completion::new(self, armed, Awaited::Stream(moment))
     }
 
-    /// The signal for the end of all work that is enqueued now.
-    fn end_signal(&self, events: &mut EventLog, kept: Kept) -> GpuResult<Arc<Signal>> {
-        // Read before the event is recorded: work that other threads enqueue meanwhile may be
-        // before or after it.
-        let work = self.context.submissions();
+    /// The signal for the end of all work that is enqueued now. `work` are the context's submissions, read before the epoch
+    /// of launches began in which the event is recorded.
+    fn end_signal(&self, events: &mut EventLog, work: u64, kept: Kept) -> GpuResult<Arc<Signal>> {
         if kept.is_none()
             && let Some(signal) = self.unchanged_end_signal(events, work)
         {
@@ -193,5 +194,39 @@ impl StreamInner {
 
     fn events(&self) -> MutexGuard<'_, EventLog> {
         lock(&self.events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernels_gpu::elementwise::saxpy;
+
+    use super::*;
+    use crate::{DeviceBuffer, Gpu, LaunchConfig};
+
+    #[test]
+    fn a_signal_serves_until_something_is_enqueued() {
+        let gpu = Gpu::new().unwrap();
+        let stream = gpu.stream().inner();
+        let x = DeviceBuffer::from_slice(&gpu, &[1.0f32; 4]).unwrap();
+        let mut y = DeviceBuffer::<f32>::zeroed(&gpu, 4).unwrap();
+        let mut launch = |times: usize| {
+            let all = LaunchConfig::for_num_elems(4);
+            (0..times).for_each(|_| saxpy::launch(&gpu, all, 1.0, &x, &mut y).unwrap());
+        };
+        let signal = || {
+            drop(stream.completed(None));
+            stream.events().end.as_ref().unwrap().1.clone()
+        };
+        let mut last = signal();
+        // The first launches of an epoch are counted, and the repeated ones are not.
+        for times in [2, 1, 3, 1] {
+            launch(times);
+            let next = signal();
+            assert!(!Arc::ptr_eq(&last, &next), "{times} launches");
+            assert!(Arc::ptr_eq(&next, &signal()), "nothing after {times} launches");
+            last = next;
+        }
+        gpu.synchronize().unwrap();
     }
 }
