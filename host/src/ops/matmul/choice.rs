@@ -14,18 +14,29 @@ use kernels_gpu::matmul::hopper::{ROWS_OF_TILE, blocks_at_once, depth};
 use kernels_gpu::matmul::{form, skinny, warps};
 
 use super::PARTIAL_ALIGN;
+use super::tuning::Tuning;
 use crate::device::DeviceInfo;
+use crate::error::GpuResult;
 
 /// What the model knows of a device.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
     pub multiprocessors: u32,
     pub compute_capability: (u32, u32),
+    /// What was measured on such a device, which counts more than the model.
+    pub tuning: Option<&'static Tuning>,
 }
 
 impl Machine {
-    pub fn of(info: &DeviceInfo) -> Self {
-        Self { multiprocessors: info.multiprocessors, compute_capability: info.compute_capability }
+    /// An error if the environment names a file of measurements that is none.
+    pub fn of(info: &DeviceInfo) -> GpuResult<Self> {
+        Ok(Self { tuning: Tuning::of_device(&info.name)?, ..Self::untuned(info) })
+    }
+
+    /// As [`of`](Self::of), without what was measured.
+    pub const fn untuned(info: &DeviceInfo) -> Self {
+        let &DeviceInfo { multiprocessors, compute_capability, .. } = info;
+        Self { multiprocessors, compute_capability, tuning: None }
     }
 
     /// Whether the device has `wgmma`, which is an instruction of one architecture.
@@ -118,6 +129,12 @@ impl Tile {
     #[must_use]
     pub const fn columns(self) -> usize {
         self.form()
+    }
+
+    /// The tile with so many columns.
+    pub(super) fn of_columns(columns: usize) -> Option<Self> {
+        let mut all = Self::SMALL.into_iter().chain(Self::LARGE);
+        all.find(|tile| tile.columns() == columns)
     }
 
     /// Cycles of a step of 128 bytes along K: of the large tiles those of the tensor cores, two consumers' 64 rows at 4,096 operations a
@@ -232,6 +249,8 @@ pub struct Choice {
     pub passes: usize,
     /// What the model expects, in cycles of a multiprocessor.
     pub cycles: f64,
+    /// Whether it is taken for a measurement's sake, and not the model's: see [`Tuning`].
+    pub is_measured: bool,
 }
 
 /// A product as the model sees it: all sizes are at least 1.
@@ -348,6 +367,7 @@ impl Choice {
         blocks: 0,
         passes: 0,
         cycles: LAUNCH_CYCLES,
+        is_measured: false,
     };
 
     fn hopper(machine: &Machine, sizes: Sizes, tile: Tile, splits: usize) -> Self {
@@ -368,6 +388,7 @@ impl Choice {
             blocks: passes.min(multiprocessors),
             passes,
             cycles: HOPPER_CYCLES + cycles,
+            is_measured: false,
         }
     }
 
@@ -410,6 +431,7 @@ impl Choice {
             blocks: passes.min(places),
             passes,
             cycles: HOPPER_CYCLES + beside(multiplied, sizes.memory_cycles()) + added,
+            is_measured: false,
         })
     }
 
@@ -430,6 +452,7 @@ impl Choice {
             blocks,
             passes: blocks,
             cycles: LAUNCH_CYCLES + cycles,
+            is_measured: false,
         }
     }
 
@@ -448,6 +471,7 @@ impl Choice {
             blocks: passes,
             passes,
             cycles: LAUNCH_CYCLES + multiplied.max(sizes.memory_cycles()),
+            is_measured: false,
         }
     }
 
@@ -505,7 +529,8 @@ fn group(multiprocessors: usize, tile: Tile) -> usize {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, splits, group, parts, packs, blocks, passes, cycles } = *self;
+        let Self { kernel, splits, group, parts, packs, blocks, passes, cycles, is_measured } =
+            *self;
         if packs {
             write!(f, "operands are copied first, for their order or their alignment, then the ")?;
         }
@@ -544,6 +569,9 @@ impl fmt::Display for Choice {
         if splits > 1 {
             write!(f, ", K in {splits} parts whose sums a second kernel adds in order")?;
         }
+        if is_measured {
+            return write!(f, "; the fastest that was measured");
+        }
         write!(f, "; about {:.0} thousand cycles by the cost model", cycles / 1e3)
     }
 }
@@ -552,8 +580,10 @@ impl fmt::Display for Choice {
 mod tests {
     use super::*;
 
-    const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
-    const A100: Machine = Machine { multiprocessors: 108, compute_capability: (8, 0) };
+    const H200: Machine =
+        Machine { multiprocessors: 132, compute_capability: (9, 0), tuning: None };
+    const A100: Machine =
+        Machine { multiprocessors: 108, compute_capability: (8, 0), tuning: None };
     const WIDE: Kernel = Kernel::Hopper { tile: Tile::Wide, is_exchanged: false };
     const WHOLE: Allows = Allows { splits: false, ..Allows::ALL };
 

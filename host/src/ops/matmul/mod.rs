@@ -40,12 +40,14 @@
 //!   D, a kernel that reads the larger matrix once.
 //!
 //! Where there are too few tiles for the device, K is divided, among the blocks of a cluster or by a second kernel, and the partial sums are added in
-//! a fixed order. [`choices`] lists all that may run, and [`Options::choice`] takes one of them.
+//! a fixed order. [`choices`] lists all that may run, and [`Options::choice`] takes one of them. What `ferrowarp tune matmul` has measured counts more
+//! than the cost model: see [`Tuning`].
 
 mod choice;
 mod matrix;
 mod operands;
 mod steps;
+mod tuning;
 
 use bytemuck::Pod;
 use cuda_std::launch::DevicePtr;
@@ -58,6 +60,7 @@ pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
 pub use steps::{
     double_into, integer_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
 };
+pub use tuning::{Product, Tuning};
 
 use self::choice::{Allows, Machine};
 use self::operands::Prepared;
@@ -191,7 +194,7 @@ where
         return Ok(());
     }
     let stream = on.as_stream();
-    let machine = Machine::of(stream.inner().context().info());
+    let machine = Machine::of(stream.inner().context().info())?;
     prepared.run(stream, &machine, a, b, d, options, scratch)
 }
 
@@ -199,10 +202,15 @@ where
 /// [`scratch_bytes_of_views`].
 #[must_use]
 pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> usize {
-    let machine = Machine::of(on.as_stream().inner().context().info());
+    let info = on.as_stream().inner().context().info();
+    // An error of the file of measurements is that of the product.
+    let machine = Machine::of(info).unwrap_or(Machine::untuned(info));
     let of = |m, n| {
-        let choice = Choice::new(&machine, [m, n, k], batches, Allows::ALL);
-        size_of_parts(&[choice.partial_bytes(m, n, batches)])
+        let sizes = [m, n, k];
+        let choice = Choice::new(&machine, sizes, batches, Allows::ALL);
+        let measured = machine.tuning.map_or(0, |tuning| tuning.most_splits(sizes, batches));
+        let most = Choice { splits: choice.splits.max(measured), ..choice };
+        size_of_parts(&[most.partial_bytes(m, n, batches)])
     };
     // A product of a column-major D is that of the transposes.
     of(m, n).max(of(n, m))
@@ -220,7 +228,7 @@ pub fn scratch_bytes_of_views<T: Factor, D: Pod>(
     d: &MatrixMut<'_, D>,
 ) -> GpuResult<usize> {
     let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
-    let machine = Machine::of(on.as_stream().inner().context().info());
+    let machine = Machine::of(on.as_stream().inner().context().info())?;
     let choice = prepared.choice::<T>(&machine, true);
     let [a, b] = copies_bytes::<T>(&prepared.packings_for(&choice));
     Ok(size_of_parts(&[prepared.partial_bytes(&choice), a, b]))
@@ -230,7 +238,7 @@ pub fn scratch_bytes_of_views<T: Factor, D: Pod>(
 /// prints it.
 #[must_use]
 pub fn explain(on: &impl AsStream, sizes: [usize; 3], batches: usize) -> Choice {
-    let machine = Machine::of(on.as_stream().inner().context().info());
+    let machine = Machine::untuned(on.as_stream().inner().context().info());
     Choice::new(&machine, sizes, batches, Allows::ALL)
 }
 
@@ -246,10 +254,22 @@ pub fn choices<T: Factor, D: Pod>(
     d: &MatrixMut<'_, D>,
 ) -> GpuResult<Vec<Choice>> {
     let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
-    let machine = Machine::of(on.as_stream().inner().context().info());
+    let machine = Machine::of(on.as_stream().inner().context().info())?;
     let mut found = prepared.choices::<T>(&machine, true);
     found.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
     Ok(found)
+}
+
+/// What [`Tuning`] knows the product of these matrices by; `None` for elements that it does not know.
+///
+/// # Errors
+/// As [`matmul_into`] for shapes and overlaps.
+pub fn product<T: Factor, D: Pod>(
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: &MatrixMut<'_, D>,
+) -> GpuResult<Option<Product>> {
+    Ok(Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?.product::<T>())
 }
 
 /// As [`explain`], for these matrices: their orders and their alignment count. (Sizes are those of the kernel, which computes the transpose
@@ -264,7 +284,7 @@ pub fn explain_views<T: Factor, D: Pod>(
     d: &MatrixMut<'_, D>,
 ) -> GpuResult<Choice> {
     let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
-    let machine = Machine::of(on.as_stream().inner().context().info());
+    let machine = Machine::of(on.as_stream().inner().context().info())?;
     Ok(prepared.choice::<T>(&machine, true))
 }
 
@@ -274,9 +294,23 @@ fn copies_bytes<T>(packings: &[Option<Packing>; 2]) -> [usize; 2] {
 }
 
 impl Prepared {
+    /// What was measured to be the fastest, or is by the cost model.
     fn choice<T: Factor>(&self, machine: &Machine, can_split: bool) -> Choice {
+        let measured = machine.tuning.zip(self.product::<T>()).and_then(|(tuning, product)| {
+            tuning.find(&product, || self.choices::<T>(machine, can_split))
+        });
         let (sizes, batches) = self.sizes();
-        Choice::new(machine, sizes, batches, self.allows::<T>(can_split))
+        let by_model = || Choice::new(machine, sizes, batches, self.allows::<T>(can_split));
+        measured.unwrap_or_else(by_model)
+    }
+
+    fn product<T: Factor>(&self) -> Option<Product> {
+        let (sizes, batches) = self.sizes();
+        let order = |strides: Strides| match strides.column {
+            1 => Order::RowMajor,
+            _ => Order::ColumnMajor,
+        };
+        Product::of::<T>([order(self.a.strides), order(self.b.strides)], sizes, batches)
     }
 
     fn choices<T: Factor>(&self, machine: &Machine, can_split: bool) -> Vec<Choice> {
@@ -285,6 +319,12 @@ impl Prepared {
         let allows = self.allows::<T>(can_split);
         Choice::for_each(machine, sizes, batches, allows, |c| found.push(c));
         found
+    }
+
+    /// Whether it is one of the choices of this product.
+    fn has<T: Factor>(&self, machine: &Machine, can_split: bool, own: &Choice) -> bool {
+        let own = Choice { is_measured: false, ..*own };
+        self.choices::<T>(machine, can_split).contains(&own)
     }
 
     fn partial_bytes(&self, choice: &Choice) -> usize {
@@ -350,7 +390,7 @@ impl Prepared {
     {
         let choice = match options.choice {
             None => self.choice::<T>(machine, E::CAN_SPLIT),
-            Some(own) if self.choices::<T>(machine, E::CAN_SPLIT).contains(&own) => own,
+            Some(own) if self.has::<T>(machine, E::CAN_SPLIT, &own) => own,
             Some(own) => {
                 let reason = format!("not a choice for this product: {own}. `choices` has all");
                 return Err(GpuError::InvalidArgument { operation: OPERATION, reason });

@@ -171,7 +171,7 @@ fn on_normals<T: Normal + Into<f64>, D: Random + Into<f64>>(
     rounding: Rounding,
     sizes: Sizes,
     batches: Option<usize>,
-    run: impl Fn(&Gpu, [MatrixLayout; 3], &mut Rigged<T, D>) -> GpuResult<()> + Copy + 'static,
+    run: impl Fn(&Gpu, [MatrixLayout; 3], &mut Rigged<T, D>) -> GpuResult<()> + Clone + 'static,
 ) -> Case {
     let [m, n, k] = sizes;
     let count = batches.unwrap_or(1);
@@ -185,6 +185,7 @@ fn on_normals<T: Normal + Into<f64>, D: Random + Into<f64>>(
             d: data::poisoned(gpu, count * m * n)?,
             scratch: Scratch::new(gpu)?,
         };
+        let run = run.clone();
         rig(
             state,
             |state, _| data::poison(&mut state.d),
