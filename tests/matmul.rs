@@ -3,6 +3,9 @@
 //! Tolerance: `reference::matmul::Rounding`, derived there. Sums of products that f32 holds exactly (small integers) are compared bit for
 //! bit.
 
+use std::io::Write;
+use std::process::Command;
+
 use bytemuck::Pod;
 use cuda_std::matrix::Tf32;
 use cuda_std::number::E4m3;
@@ -10,8 +13,8 @@ use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
-    Choice, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, Tile, choices, explain_views,
-    matmul, matmul_into, scratch_bytes, scratch_bytes_of_views,
+    Choice, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, Tile, Tuning, choices,
+    explain_views, matmul, matmul_into, product as identity, scratch_bytes, scratch_bytes_of_views,
 };
 use ferrowarp::{GpuError, GpuResult};
 use kernels_gpu::matmul::form::MatmulKernel;
@@ -314,6 +317,49 @@ fn every_tile_is_among_the_choices() {
     let options = Options::new().choice(Choice { blocks: 1 << 20, ..all[0] });
     let error = matmul_into(gpu(), many.unwrap(), turned, view, options, &mut scratch).unwrap_err();
     assert!(error.to_string().contains("not a choice for this product"), "{error}");
+}
+
+/// A file of measurements that takes the last of a product's choices; the environment of a child names it.
+#[test]
+fn measured_choices_are_taken() {
+    let (a, b) = (upload(&[bf16::ONE; 300 * 264]), upload(&[bf16::ONE; 264 * 200]));
+    let mut d = poisoned::<bf16>(300 * 200);
+    let (a, b) = (Matrix::row_major(&a, 300, 264), Matrix::row_major(&b, 264, 200));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    let view = MatrixMut::row_major(&mut d, 300, 200).unwrap();
+    let last = *choices(gpu(), a, b, &view).unwrap().last().unwrap();
+    let mut tuning = Tuning::new(gpu().name(), "a driver", "today");
+    tuning.insert(identity(a, b, &view).unwrap().unwrap(), &last, 1.0, 2.0);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "{tuning}").unwrap();
+    assert_eq!(Tuning::read(file.path()).unwrap(), tuning);
+
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--nocapture", "matmul::print_choices"]);
+    let output = command.env("FERROWARP_TUNING", file.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let told = |begin: &str| text.lines().find_map(|line| line.strip_prefix(begin)).unwrap();
+    let words = last.to_string();
+    let launch = words.split(';').next().unwrap();
+    assert_eq!(told("tuned: "), format!("{launch}; the fastest that was measured"));
+    assert!(told("other: ").ends_with("by the cost model"), "{text}");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn print_choices() {
+    for (name, k) in [("tuned", 264), ("other", 256)] {
+        let (a, b) = (upload(&vec![bf16::ONE; 300 * k]), upload(&vec![bf16::ONE; k * 200]));
+        let mut d = poisoned::<bf16>(300 * 200);
+        let (a, b) = (Matrix::row_major(&a, 300, k), Matrix::row_major(&b, k, 200));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        let view = MatrixMut::row_major(&mut d, 300, 200).unwrap();
+        println!("\n{name}: {}", explain_views(gpu(), a, b, &view).unwrap());
+        let mut scratch = Scratch::new(gpu()).unwrap();
+        matmul_into(gpu(), a, b, view, Options::new(), &mut scratch).unwrap();
+        assert_eq!(d.to_vec().unwrap(), vec![bf16::from_f32(k as f32); 300 * 200]);
+    }
 }
 
 #[test]

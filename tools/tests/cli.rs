@@ -36,6 +36,8 @@ mod reduce;
 mod soak;
 #[path = "cli/sort.rs"]
 mod sort;
+#[path = "cli/tune.rs"]
+mod tune;
 
 use std::fs;
 use std::path::PathBuf;

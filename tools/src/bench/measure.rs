@@ -121,7 +121,11 @@ impl<'a> Ours<'a> {
         self.poison()
     }
 
-    fn poison(&mut self) -> GpuResult<()> {
+    /// Overwrites all outputs, so that the next [`check`](Self::check) is of what runs from now on.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn poison(&mut self) -> GpuResult<()> {
         self.done = 0;
         self.rigs.iter_mut().try_for_each(|rig| rig.poison(self.gpu))
     }

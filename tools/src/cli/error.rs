@@ -428,6 +428,20 @@ pub enum CliError {
         path: PathBuf,
     },
 
+    /// A file of measured choices is of another device.
+    #[error(
+        "{} has choices for {of}, and this is {here}: name another file with --output",
+        path.display()
+    )]
+    TunedElsewhere {
+        /// The file.
+        path: PathBuf,
+        /// The device that they are for.
+        of: String,
+        /// The device here.
+        here: String,
+    },
+
     /// Cases of the benchmark computed something else than the CPU.
     #[error("{} of the benchmark differ from the CPU: {}", count(names.len(), "case"), names.join(", "))]
     WrongCases {

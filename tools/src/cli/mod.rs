@@ -30,6 +30,7 @@ mod rows;
 mod soak;
 mod sort;
 mod table;
+mod tune;
 mod watch;
 mod watch_folder;
 
@@ -67,6 +68,7 @@ Examples:
   ferrowarp reduce prices.csv --column price
   ferrowarp soak --minutes 9
   ferrowarp sort prices.csv --column price -o sorted.csv
+  ferrowarp tune matmul 4096x4096x4096
   ferrowarp watch --run saxpy --compare
   ferrowarp new own";
 
@@ -99,6 +101,8 @@ enum Command {
     Launch(launch::Args),
     /// Make a project with kernels of your own
     New(new::Args),
+    /// Measure which kernel is the fastest for given matrix products
+    Tune(tune::Args),
     /// Build, load and run kernels again whenever they are edited
     Watch(watch::Args),
 }
@@ -141,6 +145,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         #[cfg(unix)]
         Command::Launch(args) => launch::run(&args, out),
         Command::New(args) => new::run(&args, out),
+        Command::Tune(args) => tune::run(&args, out),
         Command::Watch(args) => watch::run(&args, out),
     }
 }

@@ -9,7 +9,7 @@ use ferrowarp::shipped::IMAGES;
 /// What begins the names of our variables of the environment.
 const PREFIX: &str = "FERROWARP_";
 /// All of them, by whichever crate they are read.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 20] = [
     "FERROWARP_CHECK",
     "FERROWARP_CUDA_LIBRARY",
     "FERROWARP_DEVICE",
@@ -28,6 +28,7 @@ const VARIABLES: [&str; 19] = [
     "FERROWARP_NCCL_LIBRARY",
     "FERROWARP_PYTHON",
     "FERROWARP_SCHEDULE",
+    "FERROWARP_TUNING",
     "FERROWARP_VERBOSE",
 ];
 

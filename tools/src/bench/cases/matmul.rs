@@ -3,8 +3,14 @@
 //!
 //! `nn`, `nt`, `tn` and `tt` say which of A and B is transposed in memory; the shape is `[m, n, k]`.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
 use bytemuck::Pod;
+use clap::ValueEnum;
 use cuda_std::number::{E4m3, bf16, f16};
+use kernels_gpu::matmul::form::MatmulKernel;
+use kernels_gpu::matmul::{Factor, Plain};
 
 use crate::bench::check::{self, Fault};
 use crate::bench::data::Normal;
@@ -13,7 +19,10 @@ use ferrowarp::Gpu;
 use ferrowarp::error::GpuResult;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
-use ferrowarp::ops::matmul::{self, Matrix, MatrixLayout, MatrixMut, Options, Order, matmul_into};
+use ferrowarp::ops::matmul::{
+    self, Choice, Matrix, MatrixLayout, MatrixMut, Options, Order, Product as Multiplied,
+    matmul_into,
+};
 use reference::matmul::{Product, Rounding};
 
 type Sizes = [usize; 3];
@@ -186,6 +195,7 @@ fn on_normals<T: Normal + Into<f64>, D: Random + Into<f64>>(
             scratch: Scratch::new(gpu)?,
         };
         let run = run.clone();
+        let run = run.clone();
         rig(
             state,
             |state, _| data::poison(&mut state.d),
@@ -236,6 +246,107 @@ fn fp8(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<E4m3, bf16>) ->
     let Rigged { a, b, d, scratch } = state;
     let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
     matmul_into(gpu, a, b, MatrixMut::new(d, layouts[2])?, Options::new(), scratch)
+}
+
+/// The elements of a product that can be tuned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Elements {
+    /// A and B of bf16, D too.
+    Bf16,
+    /// A and B of f16, D too.
+    F16,
+    /// A and B of 8-bit floats, D of bf16.
+    E4m3,
+    /// A and B of f32 as TF32, D of f32.
+    Tf32,
+}
+
+impl Elements {
+    /// The name, as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::E4m3 => "e4m3",
+            Self::Tf32 => "tf32",
+        }
+    }
+}
+
+/// A product whose kernels are measured one by one.
+#[derive(Debug, Default)]
+pub struct Tunable {
+    /// The choices, the fastest first by the cost model; known after the first run.
+    pub choices: RefCell<Vec<Choice>>,
+    /// What a file of measurements knows the product by; known after the first run.
+    pub product: Cell<Option<Multiplied>>,
+    /// The choice of the next run; `None` leaves it to the library.
+    pub taken: Cell<Option<Choice>>,
+}
+
+impl Tunable {
+    fn run<T: Factor, D: Pod>(
+        &self,
+        gpu: &Gpu,
+        [a, b]: [Matrix<'_, T>; 2],
+        d: MatrixMut<'_, D>,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()>
+    where
+        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+    {
+        if self.choices.borrow().is_empty() {
+            self.product.set(matmul::product(a, b, &d)?);
+            self.choices.replace(matmul::choices(gpu, a, b, &d)?);
+        }
+        let options = Options::new();
+        let options = self.taken.get().map_or(options, |choice| options.choice(choice));
+        matmul_into(gpu, a, b, d, options, scratch)
+    }
+}
+
+/// The case of a product that `own` makes. `form` says which of A and B is transposed in memory.
+#[must_use]
+pub fn tunable(
+    elements: Elements,
+    form: &'static str,
+    sizes: Sizes,
+    batches: usize,
+    own: &Rc<Tunable>,
+) -> Case {
+    /// A and B as they are.
+    macro_rules! as_they_are {
+        ($t:ty, $d:ty, $rounding:expr) => {{
+            let own = own.clone();
+            on_normals::<$t, $d>(
+                form,
+                $rounding,
+                sizes,
+                Some(batches),
+                move |gpu, layouts, state| {
+                    let Rigged { a, b, d, scratch } = state;
+                    let operands = [Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?];
+                    own.run(gpu, operands, MatrixMut::new(d, layouts[2])?, scratch)
+                },
+            )
+        }};
+    }
+    match elements {
+        Elements::Bf16 => as_they_are!(bf16, bf16, Rounding::TENSOR.to_bf16()),
+        Elements::F16 => as_they_are!(f16, f16, Rounding::TENSOR.to_f16()),
+        Elements::E4m3 => as_they_are!(E4m3, bf16, Rounding::FP8.to_bf16()),
+        Elements::Tf32 => {
+            let own = own.clone();
+            let run = move |gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<f32, f32>| {
+                let Rigged { a, b, d, scratch } = state;
+                let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
+                let operands = [a.as_tf32(), b.as_tf32()];
+                own.run(gpu, operands, MatrixMut::new(d, layouts[2])?, scratch)
+            };
+            on_normals::<f32, f32>(form, Rounding::TF32, sizes, Some(batches), run)
+        }
+    }
 }
 
 /// An operation without options, which needs no scratch.

@@ -19,6 +19,8 @@ mod startup;
 mod stencil;
 mod transpose;
 
+pub use matmul::{Elements, Tunable, tunable};
+
 use super::case::{Case, Scale};
 
 /// All cases at a scale, in the order of the table.
