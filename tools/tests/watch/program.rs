@@ -10,7 +10,7 @@ use assert_cmd::assert::OutputAssertExt;
 use ferrowarp::{Gpu, module, shipped};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::{contains, is_empty, is_match};
-use ptx_format::ModulePart;
+use ptx_format::index::{self, ModulePart};
 
 use crate::stamps::ptx;
 
@@ -32,7 +32,7 @@ fn shipped() -> String {
 /// Of that the module with one kernel. A driver compiles all of a text that was edited, which takes it minutes for all kernels.
 fn shipped_part(kernel: &str) -> String {
     let all = shipped();
-    let parts = ptx_format::parts(&all).expect("the builder has put an index at the end");
+    let parts = index::parts(&all).expect("the builder has put an index at the end");
     let is_it = |part: &&ModulePart| part.kernels.iter().any(|own| own == kernel);
     parts.iter().find(is_it).expect("the kernel is shipped").text(&all)
 }
