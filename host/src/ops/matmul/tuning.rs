@@ -1,18 +1,4 @@
-//! Measured choices, which stand in for the cost model's.
-//!
-//! `ferrowarp tune matmul` measures products on a device and writes what was fastest to a file. A process whose environment names
-//! that file in `FERROWARP_TUNING` takes those choices for the same products on devices of the same name, and the cost model's
-//! for all others.
-//!
-//! The file is text. Its head names the device, the driver and the date; then each line has a product and the choice:
-//!
-//! ```text
-//! device NVIDIA H200
-//! driver 580.95
-//! date 2026-11-28T08:00:00Z
-//! # elements orders m n k batches kernel tile exchanged splits parts copies us us_of_model
-//! bf16 nt 16 4096 14336 1 hopper 16 yes 1 4 no 28.10 29.40
-//! ```
+//! Measured choices, which stand in for the cost model's: see [`Tuning`].
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -122,7 +108,21 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Measured choices, by product; see the [module](self).
+/// Measured choices, by product, which stand in for the cost model's.
+///
+/// `ferrowarp tune matmul` measures products on a device and writes what was fastest to a file. A process whose environment names
+/// that file in `FERROWARP_TUNING` takes those choices for the same products on devices of the same name, and the cost model's
+/// for all others.
+///
+/// The file is text. Its head names the device, the driver and the date; then each line has a product and the choice:
+///
+/// ```text
+/// device NVIDIA H200
+/// driver 580.95
+/// date 2026-11-28T08:00:00Z
+/// # elements orders m n k batches kernel tile exchanged splits parts copies us us_of_model
+/// bf16 nt 16 4096 14336 1 hopper 16 yes 1 4 no 28.10 29.40
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tuning {
     device: String,
