@@ -319,6 +319,39 @@ fn every_tile_is_among_the_choices() {
     assert!(error.to_string().contains("not a choice for this product"), "{error}");
 }
 
+#[test]
+fn no_more_scratch_is_taken_than_allowed() {
+    let [row, column] = ORDERS;
+    let mut rng = rng();
+    // Rows that no copy engine addresses, which are copied; and a long sum, which may be divided.
+    for ([m, n, k], order_of_b, align) in [([130, 70, 129], row, 1), ([40, 48, 1200], column, 8)] {
+        let a = Host::<bf16>::aligned(one(row, m, k), align, uniform(&mut rng));
+        let b = Host::<bf16>::aligned(one(order_of_b, k, n), align, uniform(&mut rng));
+        let before = Host::<bf16>::new(one(row, m, n), || 7.0);
+        let (x, y, mut out) = (upload(&a.values), upload(&b.values), upload(&before.values));
+        let (x, y) = (Matrix::new(&x, a.layout).unwrap(), Matrix::new(&y, b.layout).unwrap());
+        let mut scratch = Scratch::new(gpu()).unwrap();
+        let least = scratch.size_bytes();
+        let mut run = |choice: Option<Choice>| {
+            let options = Options::new().most_scratch_bytes(0);
+            let options = choice.map_or(options, |choice| options.choice(choice));
+            let view = MatrixMut::new(&mut out, before.layout)?;
+            matmul_into(gpu(), x, y, view, options, &mut scratch)?;
+            out.to_vec()
+        };
+        let found = run(None).unwrap();
+        compare(&a, &b, None, &before, (1.0, 0.0), &found, "without scratch");
+        let mut other = upload(&before.values);
+        let view = MatrixMut::new(&mut other, before.layout).unwrap();
+        let mut all = choices(gpu(), x, y, &view).unwrap().into_iter();
+        if let Some(needy) = all.find(|choice| choice.splits > 1 || choice.packs) {
+            let error = run(Some(needy)).unwrap_err();
+            assert!(error.to_string().contains("more than 0 bytes"), "{error}");
+        }
+        assert_eq!(scratch.size_bytes(), least);
+    }
+}
+
 /// A file of measurements that takes the last of a product's choices; the environment of a child names it.
 #[test]
 fn measured_choices_are_taken() {

@@ -87,7 +87,7 @@ unsafe fn launch_warm(
         }
     });
     // Otherwise this thread has counted a launch of the epoch, which is enough: an epoch begins behind each count that is
-    // compared with a later one. The addition is atomic, and waits for the driver's writes to the device.
+    // compared with a later one. So most launches make no atomic addition.
     if launch.noted != epoch || inner.launch_epoch() != epoch {
         inner.context().count_submission();
     }

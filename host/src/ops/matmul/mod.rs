@@ -85,6 +85,7 @@ pub struct Options<'a, D: Pod, E = Plain> {
     per_column: Option<DeviceSlice<'a, D>>,
     epilogue: E,
     choice: Option<Choice>,
+    most_scratch_bytes: usize,
 }
 
 impl<D: Pod> Options<'_, D> {
@@ -92,7 +93,16 @@ impl<D: Pod> Options<'_, D> {
     #[must_use]
     pub fn new() -> Self {
         let (c, per_row, per_column) = (None, None, None);
-        Self { alpha: 1.0, beta: 0.0, c, per_row, per_column, epilogue: Plain, choice: None }
+        Self {
+            alpha: 1.0,
+            beta: 0.0,
+            c,
+            per_row,
+            per_column,
+            epilogue: Plain,
+            choice: None,
+            most_scratch_bytes: usize::MAX,
+        }
     }
 }
 
@@ -136,14 +146,20 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
     /// What becomes of each sum: one of [`kernels_gpu::matmul`], or one of your own kernel crate.
     #[must_use]
     pub fn epilogue<F: Epilogue>(self, epilogue: F) -> Options<'a, D, F> {
-        let Self { alpha, beta, c, per_row, per_column, choice, .. } = self;
-        Options { alpha, beta, c, per_row, per_column, epilogue, choice }
+        let Self { alpha, beta, c, per_row, per_column, choice, most_scratch_bytes, .. } = self;
+        Options { alpha, beta, c, per_row, per_column, epilogue, choice, most_scratch_bytes }
     }
 
     /// One of [`choices`], in place of what the cost model takes: where a measurement knows better.
     #[must_use]
     pub fn choice(self, choice: Choice) -> Self {
         Self { choice: Some(choice), ..self }
+    }
+
+    /// The product takes the fastest kernel by the cost model of those that need no more scratch than this, in bytes: there is one for 0.
+    #[must_use]
+    pub fn most_scratch_bytes(self, bytes: usize) -> Self {
+        Self { most_scratch_bytes: bytes, ..self }
     }
 }
 
@@ -175,7 +191,8 @@ where
 ///
 /// # Errors
 /// [`InvalidArgument`](GpuError::InvalidArgument) if shapes do not fit (the message has both), for a size of 2^31 or more, if D overlaps A, B or
-/// itself, for a [choice](Options::choice) that is not one of this product; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
+/// itself, for a [choice](Options::choice) that is not one of this product or takes more scratch than [allowed](Options::most_scratch_bytes), for a
+/// file of [measured choices](Tuning) that is none; [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has
 /// another length than D's rows or columns or is missing; errors of the driver.
 pub fn matmul_into<T: Factor, D: Pod, E>(
     on: &impl AsStream,
@@ -230,12 +247,11 @@ pub fn scratch_bytes_of_views<T: Factor, D: Pod>(
     let prepared = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
     let machine = Machine::of(on.as_stream().inner().context().info())?;
     let choice = prepared.choice::<T>(&machine, true);
-    let [a, b] = copies_bytes::<T>(&prepared.packings_for(&choice));
-    Ok(size_of_parts(&[prepared.partial_bytes(&choice), a, b]))
+    Ok(size_of_parts(&prepared.scratch_parts::<T>(&choice)))
 }
 
 /// Which kernel [`matmul_into`] launches for these sizes on this device with D in row-major order and aligned operands, and why: `Display`
-/// prints it.
+/// prints it. By the cost model: what was [measured](Tuning) depends on more than sizes, and is [`explain_views`]'s.
 #[must_use]
 pub fn explain(on: &impl AsStream, sizes: [usize; 3], batches: usize) -> Choice {
     let machine = Machine::untuned(on.as_stream().inner().context().info());
@@ -321,6 +337,44 @@ impl Prepared {
         found
     }
 
+    /// The choice that `options` ask for.
+    fn choice_for<T: Factor, D: Pod, E>(
+        &self,
+        machine: &Machine,
+        options: &Options<'_, D, E>,
+    ) -> GpuResult<Choice>
+    where
+        E: MatmulKernel<T, D>,
+    {
+        let most = options.most_scratch_bytes;
+        let fits = |choice: &Choice| size_of_parts(&self.scratch_parts::<T>(choice)) <= most;
+        let refused = |reason| Err(GpuError::InvalidArgument { operation: OPERATION, reason });
+        match options.choice {
+            Some(own) if !self.has::<T>(machine, E::CAN_SPLIT, &own) => {
+                refused(format!("not a choice for this product: {own}. `choices` has all"))
+            }
+            Some(own) if !fits(&own) => {
+                refused(format!("the scratch would be more than {most} bytes: {own}"))
+            }
+            Some(own) => Ok(own),
+            None => {
+                let best = self.choice::<T>(machine, E::CAN_SPLIT);
+                if fits(&best) {
+                    return Ok(best);
+                }
+                let fitting = self.choices::<T>(machine, E::CAN_SPLIT).into_iter().filter(fits);
+                let best = fitting.min_by(|one, other| one.cycles.total_cmp(&other.cycles));
+                best.map_or_else(|| refused(format!("no kernel takes {most} bytes of scratch")), Ok)
+            }
+        }
+    }
+
+    /// The scratch of a choice: partial sums, and copies of A and of B, in bytes.
+    fn scratch_parts<T>(&self, choice: &Choice) -> [usize; 3] {
+        let [a, b] = copies_bytes::<T>(&self.packings_for(choice));
+        [self.partial_bytes(choice), a, b]
+    }
+
     /// Whether it is one of the choices of this product.
     fn has<T: Factor>(&self, machine: &Machine, can_split: bool, own: &Choice) -> bool {
         let own = Choice { is_measured: false, ..*own };
@@ -388,14 +442,7 @@ impl Prepared {
         E: MatmulKernel<T, D>,
         Plain: MatmulKernel<T, f32>,
     {
-        let choice = match options.choice {
-            None => self.choice::<T>(machine, E::CAN_SPLIT),
-            Some(own) if self.has::<T>(machine, E::CAN_SPLIT, &own) => own,
-            Some(own) => {
-                let reason = format!("not a choice for this product: {own}. `choices` has all");
-                return Err(GpuError::InvalidArgument { operation: OPERATION, reason });
-            }
-        };
+        let choice = self.choice_for::<T, D, E>(machine, &options)?;
         let partial_bytes = self.partial_bytes(&choice);
         let this = if choice.is_exchanged() { self.exchanged() } else { self }.of_factors::<T>();
         let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
