@@ -1,6 +1,8 @@
 //! The host crate: memory, streams, launches, errors. With kernels of its own, so that nothing here
 //! depends on the ones that ship. Runs on the device that the machine has.
 
+#[path = "host/adopted.rs"]
+mod adopted;
 #[path = "host/batches.rs"]
 mod batches;
 #[path = "host/child.rs"]

@@ -1,6 +1,12 @@
-//! Work of other libraries on this crate's streams, in order with all other uses of the memory.
+//! Work, memory and streams of other libraries beside those of this crate.
 
+mod adopt;
 mod enqueue;
 mod memory;
 
 pub use memory::ForeignMemory;
+
+/// The book's page, whose program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/bridges.md")]
+struct Book;

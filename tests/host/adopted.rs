@@ -1,0 +1,142 @@
+//! Memory and streams that other code has made: here by the driver's functions.
+
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cuda_driver::sys;
+use ferrowarp::{DeviceBuffer, GpuResult, Stream};
+
+use crate::gate::Gate;
+use crate::kernels::{churn, churned, gpu};
+
+const LEN: usize = 256;
+
+/// Memory of other code, which frees it, and notes that.
+struct Owner {
+    address: u64,
+    is_freed: Arc<AtomicBool>,
+}
+
+impl Owner {
+    /// `LEN` words, each 3.
+    fn new() -> Self {
+        // A context is current on this thread.
+        gpu().synchronize().unwrap();
+        let mut address = 0;
+        // SAFETY: the place is writable, and the memory is as long as what is written.
+        let codes = unsafe {
+            [
+                sys::cuMemAlloc_v2(&mut address, 4 * LEN),
+                sys::cuMemsetD32_v2(address, 3, LEN),
+                // No stream of this crate waits for the default stream's work.
+                sys::cuCtxSynchronize(),
+            ]
+        };
+        assert_eq!(codes, [sys::CUresult::CUDA_SUCCESS; 3]);
+        Self { address, is_freed: Arc::default() }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // SAFETY: the memory was allocated by `new`, and who dropped this has ended its uses.
+        let code = unsafe { sys::cuMemFree_v2(self.address) };
+        assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
+        self.is_freed.store(true, Ordering::Release);
+    }
+}
+
+/// Whether it becomes true soon, while this thread calls the driver.
+fn becomes(flag: &AtomicBool) -> bool {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !flag.load(Ordering::Acquire) && Instant::now() < end {
+        gpu().memory_info().unwrap();
+    }
+    flag.load(Ordering::Acquire)
+}
+
+#[test]
+fn memory_of_other_code_is_a_buffer_and_goes_back_when_its_uses_are_over() -> GpuResult<()> {
+    let stream = gpu().create_stream()?;
+    // What a first launch loads is loaded.
+    churn(&stream, &mut DeviceBuffer::<u32>::zeroed(&stream, 1)?, 1)?;
+    let owner = Owner::new();
+    let (address, is_freed) = (owner.address, owner.is_freed.clone());
+    // SAFETY: the owner has the words, which are written.
+    let mut words = unsafe { DeviceBuffer::<u32>::from_raw_parts(&stream, address, LEN, owner) }?;
+    assert_eq!((words.as_device_ptr().address(), words.len()), (address, LEN));
+    churn(&stream, &mut words, 4)?;
+    assert_eq!(words.to_vec()?, [churned(3, 4); LEN]);
+    let gate = Gate::on(&stream);
+    churn(&stream, &mut words, 4)?;
+    drop(words);
+    gpu().memory_info()?;
+    assert!(!is_freed.load(Ordering::Acquire), "it is still used");
+    gate.open();
+    stream.synchronize()?;
+    assert!(becomes(&is_freed));
+    Ok(())
+}
+
+#[test]
+fn an_address_that_no_buffer_can_have_is_refused_and_its_owner_dropped() -> GpuResult<()> {
+    for offset in [4, 128] {
+        let owner = Owner::new();
+        let (address, is_freed) = (owner.address + offset, owner.is_freed.clone());
+        // SAFETY: the owner has the words.
+        let refused = unsafe { DeviceBuffer::<u32>::from_raw_parts(gpu(), address, 8, owner) };
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("a multiple of 256 bytes"), "{error}");
+        assert!(becomes(&is_freed));
+    }
+    // SAFETY: no elements are anywhere.
+    let none = unsafe { DeviceBuffer::<u32>::from_raw_parts(gpu(), 0, 0, ()) }?;
+    assert!(none.is_empty() && none.to_vec()?.is_empty());
+    // SAFETY: it is refused.
+    assert!(unsafe { DeviceBuffer::<u32>::from_raw_parts(gpu(), 0, 1, ()) }.is_err());
+    Ok(())
+}
+
+/// A stream of other code.
+struct Raw(sys::CUstream);
+
+impl Raw {
+    fn new() -> Self {
+        gpu().synchronize().unwrap();
+        let mut stream = ptr::null_mut();
+        // SAFETY: the place is writable.
+        let code = unsafe { sys::cuStreamCreate(&mut stream, 1) };
+        assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
+        Self(stream)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // SAFETY: nothing else has it.
+        let code = unsafe { sys::cuStreamDestroy_v2(self.0) };
+        assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
+    }
+}
+
+#[test]
+fn streams_of_other_code_wait_and_are_waited_for() -> GpuResult<()> {
+    let [before, after]: [Stream; 2] = [gpu().create_stream()?, gpu().create_stream()?];
+    let (raw, owner) = (Raw::new(), Owner::new());
+    let address = owner.address;
+    // SAFETY: the owner has the words, which are written.
+    let words = unsafe { DeviceBuffer::<u32>::from_raw_parts(&after, address, LEN, owner) }?;
+    let gate = Gate::on(&before);
+    // SAFETY: the stream lives.
+    unsafe {
+        before.raw_waits(raw.0.cast())?;
+        assert_eq!(sys::cuMemsetD32Async(address, 7, LEN, raw.0), sys::CUresult::CUDA_SUCCESS);
+        after.wait_for_raw(raw.0.cast())?;
+    }
+    assert!(!after.is_idle()?);
+    gate.open();
+    assert_eq!(words.to_vec()?, [7; LEN]);
+    Ok(())
+}
