@@ -177,13 +177,14 @@ impl Context {
     fn check_may_call(&self, operation: &'static str) -> GpuResult<()> {
         let may_call = thread_state::may_call_driver() && !cuda_driver::forked();
         if !may_call || self.lost.get().is_some() {
-            self.explain_refusal(operation)?;
+            // A capture takes some calls, but not all that a deferred drop may make.
+            return self.explain_refusal(operation);
         }
         drop_deferred();
         Ok(())
     }
 
-    /// The first reason for which this thread may not call the driver.
+    /// The first reason for which this thread may not make this call of the driver.
     #[cold]
     fn explain_refusal(&self, operation: &'static str) -> GpuResult<()> {
         capture::check(operation)?;

@@ -80,6 +80,28 @@ fn memory_of_other_code_is_a_buffer_and_goes_back_when_its_uses_are_over() -> Gp
     Ok(())
 }
 
+/// What frees the memory is not called in a capture, which does not take that.
+#[test]
+fn an_owner_waits_for_the_end_of_a_capture() -> GpuResult<()> {
+    let stream = gpu().create_stream()?;
+    let owner = Owner::new();
+    let (address, is_freed) = (owner.address, owner.is_freed.clone());
+    // SAFETY: the owner has the words, which are written.
+    let words = unsafe { DeviceBuffer::<u32>::from_raw_parts(&stream, address, LEN, owner) }?;
+    drop(words);
+    let mut own = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
+    let builder = stream.capture(|stream| {
+        // Long enough for the driver's thread to hand the owner over.
+        std::thread::sleep(Duration::from_millis(20));
+        churn(stream, &mut own, 2)
+    })?;
+    let mut graph = builder.build(own)?;
+    graph.launch(&stream)?;
+    assert_eq!(graph.wait()?.to_vec()?, [churned(3, 2); LEN]);
+    assert!(becomes(&is_freed));
+    Ok(())
+}
+
 #[test]
 fn an_address_that_no_buffer_can_have_is_refused_and_its_owner_dropped() -> GpuResult<()> {
     for offset in [4, 128] {

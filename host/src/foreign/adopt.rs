@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use bytemuck::Pod;
 use cuda_driver::sys;
 
+use crate::context::Context;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
 use crate::host_callback::{defer_drop, in_host_callback};
@@ -24,8 +25,8 @@ impl<T: Pod> DeviceBuffer<T> {
     /// copied.
     ///
     /// `owner` frees the memory where it is dropped: a tensor, an `Arc`, or a value whose `Drop` calls the other code. It is dropped when the
-    /// work is done that the buffer's stream has when the buffer is dropped; in the first call of this crate after that, so that it may call
-    /// the driver. A deleter can be a closure's captured value, or a value that is `()` where the other side frees the memory itself, later.
+    /// work is done that the buffer's stream has when the buffer is dropped; in the first call of this crate after that, on any thread, with the
+    /// device's context current, so that it may call the driver. A deleter can be a closure's captured value, or a value that is `()` where the other side frees the memory itself, later.
     ///
     /// The stream of `on` orders the uses of the memory, as with every buffer. For work of the other code before and after see
     /// [`Stream::wait_for_raw`] and [`Stream::raw_waits`].
@@ -67,7 +68,8 @@ impl<T: Pod> DeviceBuffer<T> {
         len: usize,
         owner: impl Any + Send,
     ) -> GpuResult<Self> {
-        let owner = Owner(Some(Box::new(owner)));
+        let context = on.as_stream().inner().context().clone();
+        let owner = Owner { owner: Some(Box::new(owner)), context };
         if len * size_of::<T>() > 0 && (address == 0 || !address.is_multiple_of(ALIGN_BYTES)) {
             return Err(GpuError::InvalidArgument {
                 operation: "taking over device memory",
@@ -83,14 +85,22 @@ impl<T: Pod> DeviceBuffer<T> {
 }
 
 /// What frees memory of other code.
-struct Owner(Option<Box<dyn Any + Send>>);
+struct Owner {
+    owner: Option<Box<dyn Any + Send>>,
+    context: Arc<Context>,
+}
 
 impl Drop for Owner {
     /// In a callback of the driver, where the owner could not call it, that is left to the next call.
     fn drop(&mut self) {
-        if let Some(owner) = self.0.take_if(|_| in_host_callback()) {
-            defer_drop(owner);
+        let Some(owner) = self.owner.take() else { return };
+        if in_host_callback() {
+            defer_drop(Box::new(Self { owner: Some(owner), context: self.context.clone() }));
+            return;
         }
+        // The owner is dropped in any case: without a context it may leak the memory.
+        let _ = self.context.enter("freeing memory of other code");
+        drop(owner);
     }
 }
 
