@@ -87,14 +87,20 @@ fn an_owner_waits_for_the_end_of_a_capture() -> GpuResult<()> {
     let owner = Owner::new();
     let (address, is_freed) = (owner.address, owner.is_freed.clone());
     // SAFETY: the owner has the words, which are written.
-    let words = unsafe { DeviceBuffer::<u32>::from_raw_parts(&stream, address, LEN, owner) }?;
-    drop(words);
-    let mut own = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
-    let builder = stream.capture(|stream| {
-        // Long enough for the driver's thread to hand the owner over.
-        std::thread::sleep(Duration::from_millis(20));
+    let mut words = unsafe { DeviceBuffer::<u32>::from_raw_parts(&stream, address, LEN, owner) }?;
+    let captured = gpu().create_stream()?;
+    let mut own = DeviceBuffer::from_slice(&captured, &[3u32; LEN])?;
+    churn(&stream, &mut words, 1)?;
+    let gate = Gate::on(&stream);
+    churn(&stream, &mut words, 1)?;
+    let builder = captured.capture(|stream| {
+        drop(words);
         churn(stream, &mut own, 2)
     })?;
+    gpu().memory_info()?;
+    assert!(!is_freed.load(Ordering::Acquire), "it is still used");
+    gate.open();
+    let stream = captured;
     let mut graph = builder.build(own)?;
     graph.launch(&stream)?;
     assert_eq!(graph.wait()?.to_vec()?, [churned(3, 2); LEN]);

@@ -15,7 +15,8 @@ use crate::host_callback::{defer_drop, in_host_callback};
 use crate::lock::lock;
 use crate::memory::DeviceBuffer;
 use crate::memory::resource::{AllocationRequest, MemoryResource, StreamRef, kind};
-use crate::stream::{AsStream, Stream};
+use crate::stream::{AsStream, Stream, StreamInner};
+use crate::thread_state::may_call_driver;
 
 /// A buffer begins at a multiple of this many bytes.
 const ALIGN_BYTES: u64 = 256;
@@ -26,7 +27,8 @@ impl<T: Pod> DeviceBuffer<T> {
     ///
     /// `owner` frees the memory where it is dropped: a tensor, an `Arc`, or a value whose `Drop` calls the other code. It is dropped when the
     /// work is done that the buffer's stream has when the buffer is dropped; in the first call of this crate after that, on any thread, with the
-    /// device's context current, so that it may call the driver. A deleter can be a closure's captured value, or a value that is `()` where the other side frees the memory itself, later.
+    /// device's context current, so that it may call the driver.
+    /// `()` is an owner for memory that the other side frees itself, later.
     ///
     /// The stream of `on` orders the uses of the memory, as with every buffer. For work of the other code before and after see
     /// [`Stream::wait_for_raw`] and [`Stream::raw_waits`].
@@ -126,9 +128,25 @@ unsafe impl MemoryResource for Adopted {
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, _: u64, _: usize) {
-        if let Some(owner) = lock(&self.owner).take() {
-            // The owner lives until all that the stream has now is done; nobody waits for that.
-            drop(stream.inner().completed(Some(Box::new(owner))));
+        let returned = Returned { stream: stream.inner().clone(), owner: lock(&self.owner).take() };
+        // A thread that captures cannot record where the stream is now.
+        if !may_call_driver() {
+            defer_drop(Box::new(returned));
+        }
+    }
+}
+
+/// An owner that gets its memory back when the stream has done all that it has at the drop of this.
+struct Returned {
+    stream: Arc<StreamInner>,
+    owner: Option<Owner>,
+}
+
+impl Drop for Returned {
+    fn drop(&mut self) {
+        if let Some(owner) = self.owner.take() {
+            // The owner lives until then, and nobody waits for it.
+            drop(self.stream.completed(Some(Box::new(owner))));
         }
     }
 }
