@@ -4,22 +4,26 @@
 //! that of `reference::matmul::Rounding`, derived there.
 
 use bytemuck::Pod;
+use cuda_std::launch::Instance;
 use cuda_std::number::E4m3;
 use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
-    Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, explain_views,
-    integer_into, matmul_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
+    self, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, explain_views,
+    integer_choices, integer_into, matmul_into, naive_into, registers_into, three_tf32_into,
+    tiled_into, warps_into,
 };
 use ferrowarp::{Gpu, GpuResult};
-use kernels_gpu::matmul::form::MatmulKernel;
-use kernels_gpu::matmul::{Factor, Plain};
+use kernels_gpu::matmul::form::{MatmulKernel, SQUARE, WIDE};
+use kernels_gpu::matmul::hopper::hopper_integer;
+use kernels_gpu::matmul::warps::warps_integer;
+use kernels_gpu::matmul::{Factor, Integer, Plain};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use reference::matmul::{self as expected, Rounding};
 
-use crate::support::{gpu, rng, upload};
+use crate::support::{gpu, poisoned, rng, upload};
 
 const ORDERS: [Order; 2] = [Order::RowMajor, Order::ColumnMajor];
 
@@ -280,21 +284,37 @@ fn products_of_f64() {
     }
 }
 
+/// The product by choice `which` of those that there are, the fastest first.
+fn by_choice<T: Pod, D: Integer>(
+    which: usize,
+) -> impl Fn(&Gpu, Matrix<T>, Matrix<T>, MatrixMut<D>, Case) -> GpuResult<()>
+where
+    warps_integer<T, D>: Instance,
+    hopper_integer<T, D, WIDE>: Instance,
+    hopper_integer<T, D, SQUARE>: Instance,
+{
+    move |gpu, a, b, d, case| {
+        let choices = integer_choices(gpu, a, b, &d)?;
+        let options = options(case).choice(choices[which % choices.len()]);
+        integer_into(gpu, a, b, d, options, &mut Scratch::new(gpu)?)
+    }
+}
+
+/// Warps, and both tiles of warpgroups: with copies of the operands, there are three choices.
 #[test]
 fn products_of_bytes_are_exact() {
     let mut rng = rng();
-    for case in cases() {
+    let [row, column] = ORDERS;
+    // Several tiles of either width for one block after the other, several stages, and ragged ends.
+    let large = Case { sizes: [270, 530, 400], orders: [row, column, row], ..cases()[0] };
+    for (case, which) in
+        cases().into_iter().chain([large]).flat_map(|case| (0..3).map(move |which| (case, which)))
+    {
         let (low, high) = (f64::from(i8::MIN), f64::from(i8::MAX));
         let value = || [low, high, f64::from(rng.random::<i8>())][rng.random_range(0..3)];
-        let run = |gpu: &Gpu, a: Matrix<i8>, b: Matrix<i8>, d: MatrixMut<i32>, case: Case| {
-            integer_into(gpu, a, b, d, options(case))
-        };
-        check::<i8, i32>(case, value, run, |product, found| f64::from(found) == product.value);
-        let run = |gpu: &Gpu, a: Matrix<u8>, b: Matrix<u8>, d: MatrixMut<i32>, case: Case| {
-            integer_into(gpu, a, b, d, options(case))
-        };
-        let value = || f64::from(rng.random::<u8>());
-        check::<u8, i32>(case, value, run, |product, found| f64::from(found) == product.value);
+        let exact = |product: &expected::Product, found: i32| f64::from(found) == product.value;
+        check::<i8, i32>(case, value, by_choice(which), exact);
+        check::<u8, i32>(case, || f64::from(rng.random::<u8>()), by_choice(which), exact);
     }
 }
 
@@ -302,15 +322,33 @@ fn products_of_bytes_are_exact() {
 #[test]
 fn products_of_bytes_are_scaled_to_bytes() {
     let mut rng = rng();
-    for case in cases().into_iter().take(6) {
+    for (case, which) in
+        cases().into_iter().take(6).flat_map(|case| (0..3).map(move |which| (case, which)))
+    {
         let case = Case { scales: (0.125, 1.0), ..case };
-        let run = |gpu: &Gpu, a: Matrix<i8>, b: Matrix<i8>, d: MatrixMut<i8>, case: Case| {
-            integer_into(gpu, a, b, d, options(case))
-        };
-        check::<i8, i8>(case, integers(&mut rng), run, |product, found| {
+        check::<i8, i8>(case, integers(&mut rng), by_choice(which), |product, found| {
             f64::from(found) == product.value.round_ties_even().clamp(-128.0, 127.0)
         });
     }
+}
+
+/// A choice that is none of the product's, and scratch that is not allowed.
+#[test]
+fn products_of_bytes_keep_to_their_choices() {
+    let row = ORDERS[0];
+    let (a, b) = (upload(&[1i8; 128 * 128]), upload(&[1i8; 128 * 128]));
+    let mut d = poisoned::<i32>(128 * 128);
+    let a = Matrix::new(&a, MatrixLayout::new(row, 128, 128)).unwrap();
+    let b = Matrix::new(&b, MatrixLayout::new(row, 128, 128)).unwrap();
+    let mut run = |options| {
+        let d = MatrixMut::new(&mut d, MatrixLayout::new(row, 128, 128)).unwrap();
+        integer_into(gpu(), a, b, d, options, &mut Scratch::new(gpu()).unwrap())
+    };
+    // B is copied for warpgroups; without a copy warps multiply.
+    run(Options::new().most_scratch_bytes(0)).unwrap();
+    let other = matmul::explain(gpu(), [4096, 4096, 4096], 1);
+    let error = run(Options::new().choice(other)).unwrap_err();
+    assert!(error.to_string().contains("not a choice for this product"), "{error}");
 }
 
 /// NaN and infinity go through, and with a beta of 0 what D held does not.

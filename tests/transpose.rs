@@ -70,7 +70,8 @@ fn matrices_of<T: Pod>(side: usize) {
         (side, side, 1),
         (2 * side, side, 3),
         (side - 1, side + 1, 2),
-        (side + 8, 2 * side + 8, 1),
+        (side + 16, 2 * side + 16, 1),
+        (2 * side + 8, side + 8, 2),
         (3, 5, 7),
         (16, 17 * side, 1),
         (0, 9, 2),
@@ -105,7 +106,7 @@ fn matrices_of<T: Pod>(side: usize) {
 
 #[test]
 fn matrices_of_bytes() {
-    matrices_of::<u8>(128);
+    matrices_of::<u8>(256);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 // link: -lcublasLt
 #include "peer.cuh"
 #include <cublasLt.h>
+#include <cuda_fp8.h>
 #include <memory>
 using namespace peer;
 
@@ -123,7 +124,8 @@ static T* normals(size_t n, uint32_t seed) { return generate<T>(n, NormalValue<T
 
 static const Types BF16{CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F}, F16{CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F},
     F32{CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F}, TF32{CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F},
-    F64{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F}, I8{CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I};
+    F64{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F}, I8{CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I},
+    E4M3{CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
 
 template <class T>
 static Rig plain(Types types, const Shape& shape, uint32_t seed, bool a_turned = false, bool b_turned = false) {
@@ -141,6 +143,11 @@ CASE("cuBLASLt", "matmul/three-tf32/f32") { return plain<float>(F32, shape, seed
 CASE("cuBLASLt", "matmul/tf32/f32") { return plain<float>(TF32, shape, seed); }
 CASE("cuBLASLt", "matmul/tf32-nt/f32") { return plain<float>(TF32, shape, seed, false, true); }
 CASE("cuBLASLt", "matmul/nn/f64") { return plain<double>(F64, shape, seed); }
+// Sums are promoted: the attribute for sums of few bits is off unless it is set.
+CASE("cuBLASLt", "matmul/fp8-nt/E4m3") {
+    auto a = normals<__nv_fp8_e4m3>(shape[0] * shape[2], seed), b = normals<__nv_fp8_e4m3>(shape[2] * shape[1], seed + 1);
+    return product<__nv_fp8_e4m3, __nv_bfloat16>(E4M3, shape, false, true, a, b, nullptr, 1);
+}
 CASE("cuBLASLt", "matmul/nt/i8") {
     auto a = random<int8_t>(shape[0] * shape[2], seed), b = random<int8_t>(shape[2] * shape[1], seed + 1);
     return product<int8_t, int32_t>(I8, shape, false, true, a, b, nullptr, 1);

@@ -23,6 +23,7 @@ mod factor;
 pub mod finish;
 pub mod form;
 pub mod hopper;
+mod integer;
 pub mod naive;
 mod output;
 pub mod pack;
@@ -41,5 +42,6 @@ pub use epilogue::{
     Silu, Then, gelu, gelu_tanh, silu,
 };
 pub use factor::Factor;
+pub use integer::Integer;
 pub use problem::{Problem, Strides};
 pub use value::Value;

@@ -3,7 +3,7 @@
 //!
 //! What each step buys over [`transpose_tiled`](fn@super::transpose_tiled):
 //! 1. A thread moves a square of vectors, 4 × 4 of 4-byte elements: a quarter of the instructions, and
-//!    64 bytes a thread in flight.
+//!    64 bytes a thread in flight. Rows of a tile have 256 bytes, of which memory has more in a second than of shorter ones.
 //! 2. It turns its square in registers, so that shared memory moves vectors too; the places of a row's vectors are
 //!    exchanged by an exclusive or with the row's number, so that 8 lanes always meet 8 different bank groups.
 //! 3. Blocks go down the matrix, one column of tiles after the other, so that rows of the result are written in order.
@@ -14,6 +14,7 @@ use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 use cuda_std::access::{self, Access, ReadOnlyHint, StoreHint};
 use cuda_std::intrinsics::byte_perm;
+use cuda_std::shared::dynamic_shared_mem;
 
 /// Squares along each side of a tile, and threads along each side of a block.
 pub const SIDE: usize = 16;
@@ -21,85 +22,48 @@ pub const SIDE: usize = 16;
 /// An element by its size: `u8`, `u16`, `u32` or `u64`.
 ///
 /// # Safety
-/// `Vector` is [`LANES`](Self::LANES) elements, and [`tile`](Self::tile) leads to shared memory of a tile's vectors that
-/// nothing else uses.
+/// [`LANES`](Self::LANES) elements are a vector.
 pub unsafe trait Element: Pod {
     /// Elements along the side of a square: as many as a vector has.
     const LANES: usize;
-    /// A row of a square: 16 bytes, or 8 of single bytes.
-    type Vector: Pod;
-    /// [`LANES`](Self::LANES) vectors.
+    /// A vector for each row of a square.
     type Square: Copy;
 
-    /// The block's shared memory for a tile. All threads of the block get the same.
-    fn tile() -> *mut Self::Vector;
-
-    /// Square `i` of the vectors that `vector(0)`, `vector(1)` … give.
-    fn square(vector: impl FnMut(usize) -> Self::Vector) -> Self::Square;
+    /// The square of the rows that `row(0)`, `row(1)` … give.
+    fn square(row: impl FnMut(usize) -> Words) -> Self::Square;
 
     /// The square with rows and columns exchanged.
     fn turned(square: Self::Square) -> Self::Square;
 
-    /// Hands each vector of a square to `to`, with its number.
-    fn each(square: Self::Square, to: impl FnMut(usize, Self::Vector));
-
-    /// A vector, by its words: one instruction.
-    ///
-    /// # Safety
-    /// `from` is valid and aligned for a read.
-    unsafe fn load(from: *const Self::Vector) -> Self::Vector;
-
-    /// Stores a vector, by its words: one instruction.
-    ///
-    /// # Safety
-    /// `to` is valid and aligned for a write.
-    unsafe fn store(to: *mut Self::Vector, vector: Self::Vector);
+    /// Hands each row of a square to `to`, with its number.
+    fn each(square: Self::Square, to: impl FnMut(usize, Words));
 }
 
-type Words = Vec4<u32>;
+/// A vector.
+pub type Words = Vec4<u32>;
 
-/// What vectors of a shape share.
+/// What the elements share.
 macro_rules! vectors {
-    ($ty:ty, $lanes:literal, $vector:ty { $($word:ident)+ }, [$($i:literal $name:ident)+]) => {
+    ($lanes:literal, [$($i:literal $name:ident)+]) => {
         const LANES: usize = $lanes;
-        type Vector = $vector;
-        type Square = [$vector; $lanes];
+        type Square = [Words; $lanes];
 
         #[inline(always)]
-        fn tile() -> *mut $vector {
-            shared_array![$vector; SIDE * SIDE * $lanes].as_mut_ptr()
+        fn square(mut row: impl FnMut(usize) -> Words) -> Self::Square {
+            [$(row($i)),+]
         }
 
         #[inline(always)]
-        fn square(mut vector: impl FnMut(usize) -> $vector) -> Self::Square {
-            [$(vector($i)),+]
-        }
-
-        #[inline(always)]
-        fn each(square: Self::Square, mut to: impl FnMut(usize, $vector)) {
+        fn each(square: Self::Square, mut to: impl FnMut(usize, Words)) {
             let [$($name),+] = square;
             $(to($i, $name);)+
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const $vector) -> $vector {
-            // SAFETY: the caller's promise.
-            let from = unsafe { &*from };
-            <$vector>::new($(from.$word),+)
-        }
-
-        #[inline(always)]
-        unsafe fn store(to: *mut $vector, vector: $vector) {
-            // SAFETY: the caller's promise.
-            let to = unsafe { &mut *to };
-            $(to.$word = vector.$word;)+
         }
     };
 }
 
-// SAFETY: whole vectors, in shared memory of its own.
+// SAFETY: whole vectors.
 unsafe impl Element for u64 {
-    vectors!(u64, 2, Words { x y z w }, [0 a 1 b]);
+    vectors!(2, [0 a 1 b]);
 
     #[inline(always)]
     fn turned([a, b]: Self::Square) -> Self::Square {
@@ -107,9 +71,9 @@ unsafe impl Element for u64 {
     }
 }
 
-// SAFETY: whole vectors, in shared memory of its own.
+// SAFETY: whole vectors.
 unsafe impl Element for u32 {
-    vectors!(u32, 4, Words { x y z w }, [0 a 1 b 2 c 3 d]);
+    vectors!(4, [0 a 1 b 2 c 3 d]);
 
     #[inline(always)]
     fn turned([a, b, c, d]: Self::Square) -> Self::Square {
@@ -134,9 +98,9 @@ fn halves(a: u32, b: u32) -> [u32; 2] {
     [bytes_of(a, b, 0x5410), bytes_of(a, b, 0x7632)]
 }
 
-// SAFETY: whole vectors, in shared memory of its own.
+// SAFETY: whole vectors.
 unsafe impl Element for u16 {
-    vectors!(u16, 8, Words { x y z w }, [0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h]);
+    vectors!(8, [0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h]);
 
     #[inline(always)]
     fn turned([a, b, c, d, e, f, g, h]: Self::Square) -> Self::Square {
@@ -163,26 +127,89 @@ fn turned_bytes([a, b, c, d]: [u32; 4]) -> [u32; 4] {
     [r0, r1, r2, r3]
 }
 
-// SAFETY: whole vectors, in shared memory of its own.
+// SAFETY: whole vectors.
 unsafe impl Element for u8 {
-    vectors!(u8, 8, Vec2<u32> { x y }, [0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h]);
+    vectors!(16, [
+        0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h 8 i 9 j 10 k 11 l 12 m 13 n 14 o 15 p
+    ]);
 
     #[inline(always)]
-    fn turned([a, b, c, d, e, f, g, h]: Self::Square) -> Self::Square {
-        let [a0, a1, a2, a3] = turned_bytes([a.x, b.x, c.x, d.x]);
-        let [b0, b1, b2, b3] = turned_bytes([e.x, f.x, g.x, h.x]);
-        let [c0, c1, c2, c3] = turned_bytes([a.y, b.y, c.y, d.y]);
-        let [d0, d1, d2, d3] = turned_bytes([e.y, f.y, g.y, h.y]);
-        [
-            Vec2::new(a0, b0),
-            Vec2::new(a1, b1),
-            Vec2::new(a2, b2),
-            Vec2::new(a3, b3),
-            Vec2::new(c0, d0),
-            Vec2::new(c1, d1),
-            Vec2::new(c2, d2),
-            Vec2::new(c3, d3),
-        ]
+    fn turned(rows: Self::Square) -> Self::Square {
+        // Four rows of the result from each column of words.
+        let four = |word: fn(Words) -> u32| {
+            let turned = |k| {
+                turned_bytes([
+                    word(rows[k]),
+                    word(rows[k + 1]),
+                    word(rows[k + 2]),
+                    word(rows[k + 3]),
+                ])
+            };
+            let (a, b, c, d) = (turned(0), turned(4), turned(8), turned(12));
+            let row = |k: usize| Vec4::new(a[k], b[k], c[k], d[k]);
+            [row(0), row(1), row(2), row(3)]
+        };
+        let [r0, r1, r2, r3] = four(|row| row.x);
+        let [r4, r5, r6, r7] = four(|row| row.y);
+        let [r8, r9, r10, r11] = four(|row| row.z);
+        let [r12, r13, r14, r15] = four(|row| row.w);
+        [r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15]
+    }
+}
+
+/// How rows of vectors are aligned in memory, which says how a vector is moved.
+trait Alignment {
+    /// Loads a vector.
+    ///
+    /// # Safety
+    /// `from` is valid for a read, and so aligned.
+    unsafe fn load(from: *const Words) -> Words;
+
+    /// Stores a vector.
+    ///
+    /// # Safety
+    /// `to` is valid for a write, and so aligned.
+    unsafe fn store(to: *mut Words, vector: Words);
+}
+
+/// Aligned to a vector: one instruction moves it.
+struct Whole;
+/// Aligned to half a vector, as the rows of an image of bytes that is 1080 wide: two instructions move it.
+struct Halves;
+
+/// The two words of a half.
+type Half = Vec2<u32>;
+
+impl Alignment for Whole {
+    #[inline(always)]
+    unsafe fn load(from: *const Words) -> Words {
+        // SAFETY: the caller's promise.
+        let from = unsafe { &*from };
+        Vec4::new(from.x, from.y, from.z, from.w)
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut Words, vector: Words) {
+        // SAFETY: the caller's promise.
+        let to = unsafe { &mut *to };
+        (to.x, to.y, to.z, to.w) = (vector.x, vector.y, vector.z, vector.w);
+    }
+}
+
+impl Alignment for Halves {
+    #[inline(always)]
+    unsafe fn load(from: *const Words) -> Words {
+        // SAFETY: the caller's promise, for both halves.
+        let (low, high) = unsafe { (&*from.cast::<Half>(), &*from.cast::<Half>().add(1)) };
+        Vec4::new(low.x, low.y, high.x, high.y)
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut Words, vector: Words) {
+        // SAFETY: the caller's promise, for both halves.
+        let (low, high) = unsafe { (&mut *to.cast::<Half>(), &mut *to.cast::<Half>().add(1)) };
+        (low.x, low.y) = (vector.x, vector.y);
+        (high.x, high.y) = (vector.z, vector.w);
     }
 }
 
@@ -190,6 +217,11 @@ unsafe impl Element for u8 {
 #[must_use]
 pub const fn tile_side<T: Element>() -> usize {
     SIDE * T::LANES
+}
+
+/// Bytes of shared memory that a tile takes.
+const fn tile_bytes<T: Element>() -> usize {
+    tile_side::<T>() * tile_side::<T>() * size_of::<T>()
 }
 
 /// Blocks for `planes` matrices of `rows` by `cols`.
@@ -249,7 +281,7 @@ impl Place {
 /// `input`, and the number of matrices. No two elements of `out` are at one place.
 ///
 /// Launch [`blocks`]`(rows, cols, planes)` blocks.
-#[kernel(u8, u16, u32, u64, block = (SIDE, SIDE))]
+#[kernel(u8, u16, u32, u64, block = (SIDE, SIDE), dynamic_shared = tile_bytes::<T>())]
 pub fn transpose_vectors<T: Element>(
     input: &[T],
     dims: [usize; 3],
@@ -283,11 +315,14 @@ pub fn transpose_vectors<T: Element>(
     };
     // (The distance of two matrices needs no look: a first element that is aligned says enough.)
     let ends = first.addr() | first_out.addr() | ((from.pitch | to.pitch) * size_of::<T>());
-    let is_aligned = ends.is_multiple_of(size_of::<T::Vector>());
     // `&`, not `&&`: one branch. All threads of the block take the same.
-    if is_aligned & (top + side <= rows) & (left + side <= cols) {
+    let is_whole = (top + side <= rows) & (left + side <= cols);
+    if is_whole & ends.is_multiple_of(size_of::<Words>()) {
         // SAFETY: the tile is wholly inside both, its rows are aligned to vectors; no other block has it.
-        unsafe { turn_whole::<T>(first, from.pitch, first_out, to.pitch) };
+        unsafe { turn_whole::<T, Whole>(first, from.pitch, first_out, to.pitch) };
+    } else if is_whole & ends.is_multiple_of(size_of::<Half>()) {
+        // SAFETY: as above, but aligned to halves.
+        unsafe { turn_whole::<T, Halves>(first, from.pitch, first_out, to.pitch) };
     } else {
         let (height, width) = ((rows - top).min(side), (cols - left).min(side));
         // SAFETY: so many rows and columns of the tile are inside both; no other block has them.
@@ -300,11 +335,16 @@ pub fn transpose_vectors<T: Element>(
 /// # Safety
 /// - `from` leads to [`tile_side`] rows of as many elements, `pitch` apart, to read; `to` likewise, to write, and
 ///   no other thread accesses those.
-/// - Every row begins at a multiple of a vector's size.
+/// - Every row is aligned as `A` says.
 #[inline(always)]
-unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pitch: usize) {
+unsafe fn turn_whole<T: Element, A: Alignment>(
+    from: *const T,
+    pitch: usize,
+    to: *mut T,
+    to_pitch: usize,
+) {
     let (x, y) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
-    let tile = T::tile();
+    let tile = dynamic_shared_mem::<Words>();
     // Slot `y` of row `x * LANES + k`, moved to another slot of the row.
     let slot = |row: usize, slot: usize| row * SIDE + (slot ^ (row / T::LANES));
 
@@ -312,11 +352,11 @@ unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pi
     let first = unsafe { from.add(y * T::LANES * pitch + x * T::LANES) };
     // All loads are under way before the first store.
     // SAFETY: the caller's promise.
-    let square = T::square(|k| unsafe { T::load(first.add(k * pitch).cast()) });
+    let square = T::square(|k| unsafe { A::load(first.add(k * pitch).cast()) });
     T::each(T::turned(square), |k, vector| {
         // SAFETY: `x * LANES + k` is a row of the tile, `y < SIDE` a slot, and so is its exclusive or with `x < SIDE`. It
         // differs for each thread and `k`.
-        unsafe { T::store(tile.add(slot(x * T::LANES + k, y)), vector) };
+        unsafe { Whole::store(tile.add(slot(x * T::LANES + k, y)), vector) };
     });
     // The tile is read by other threads than wrote it.
     thread::sync_threads();
@@ -324,8 +364,8 @@ unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pi
         let row = k * SIDE + y;
         // SAFETY: inside the tile, as above, and written before the barrier; the place in `to` is this thread's alone.
         unsafe {
-            let vector = T::load(tile.add(slot(row, x)));
-            T::store(to.add(row * to_pitch + x * T::LANES).cast(), vector);
+            let vector = Whole::load(tile.add(slot(row, x)));
+            A::store(to.add(row * to_pitch + x * T::LANES).cast(), vector);
         }
     }
 }
@@ -345,7 +385,7 @@ unsafe fn turn_ragged<T: Element>(
     to_pitch: usize,
 ) {
     let side = const { tile_side::<T>() };
-    let tile = T::tile().cast::<T>();
+    let tile = dynamic_shared_mem::<T>();
     // A column of the tile lies in different banks, of 4 bytes.
     let per_bank = const { if size_of::<T>() < 4 { 4 / size_of::<T>() } else { 1 } };
     let place = |row: usize, column: usize| row * side + (column ^ (row % 32 * per_bank));

@@ -340,7 +340,7 @@ impl Choice {
             });
         }
         if !has_tiles {
-            f(Self::warps(machine, sizes, allows));
+            f(Self::warps(machine, [m, n, k], batches, allows));
         }
     }
 
@@ -358,7 +358,7 @@ impl Choice {
     }
 
     /// No products.
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         kernel: Kernel::None,
         splits: 0,
         group: 1,
@@ -456,8 +456,14 @@ impl Choice {
         }
     }
 
-    fn warps(machine: &Machine, sizes: Sizes, allows: Allows) -> Self {
-        let Sizes { m, n, batches, .. } = sizes;
+    /// The kernel of warps.
+    pub(super) fn warps(
+        machine: &Machine,
+        [m, n, k]: [usize; 3],
+        batches: usize,
+        allows: Allows,
+    ) -> Self {
+        let sizes = Sizes { m, n, k, batches, element_bytes: allows.element_bytes };
         let passes = m.div_ceil(warps::SIDE) * n.div_ceil(warps::SIDE) * batches;
         let rounds = passes.div_ceil(machine.multiprocessors as usize) as f64;
         let slower = if allows.copy_engine { 1.0 } else { UNALIGNED };

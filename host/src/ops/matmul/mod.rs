@@ -44,6 +44,7 @@
 //! than the cost model: see [`Tuning`].
 
 mod choice;
+mod integers;
 mod matrix;
 mod operands;
 mod steps;
@@ -56,10 +57,9 @@ use kernels_gpu::matmul::pack::Packing;
 use kernels_gpu::matmul::{Epilogue, Factor, Plain, Problem, Strides, finish};
 
 pub use choice::{Choice, Kernel, Tile};
+pub use integers::{integer_choices, integer_into};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
-pub use steps::{
-    double_into, integer_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
-};
+pub use steps::{double_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into};
 pub use tuning::{Product, Tuning};
 
 use self::choice::{Allows, Machine};
@@ -309,6 +309,11 @@ fn copies_bytes<T>(packings: &[Option<Packing>; 2]) -> [usize; 2] {
     packings.map(|packing| packing.map_or(0, |packing| packing.len() * size_of::<T>()))
 }
 
+/// The fastest one by the model.
+fn fastest(choices: impl Iterator<Item = Choice>) -> Option<Choice> {
+    choices.min_by(|one, other| one.cycles.total_cmp(&other.cycles))
+}
+
 impl Prepared {
     /// What was measured to be the fastest, or is by the cost model.
     fn choice<T: Factor>(&self, machine: &Machine, can_split: bool) -> Choice {
@@ -346,11 +351,22 @@ impl Prepared {
     where
         E: MatmulKernel<T, D>,
     {
+        let all = || self.choices::<T>(machine, E::CAN_SPLIT);
+        self.pick::<T, D, E>(options, || self.choice::<T>(machine, E::CAN_SPLIT), all)
+    }
+
+    /// The choice of `options`, or the `best` one, or, where its scratch is too large, the next one of `all`.
+    fn pick<T, D: Pod, E>(
+        &self,
+        options: &Options<'_, D, E>,
+        best: impl FnOnce() -> Choice,
+        all: impl Fn() -> Vec<Choice>,
+    ) -> GpuResult<Choice> {
         let most = options.most_scratch_bytes;
         let fits = |choice: &Choice| size_of_parts(&self.scratch_parts::<T>(choice)) <= most;
         let refused = |reason| Err(GpuError::InvalidArgument { operation: OPERATION, reason });
         match options.choice {
-            Some(own) if !self.has::<T>(machine, E::CAN_SPLIT, &own) => {
+            Some(own) if !all().contains(&Choice { is_measured: false, ..own }) => {
                 refused(format!("not a choice for this product: {own}. `choices` has all"))
             }
             Some(own) if !fits(&own) => {
@@ -358,12 +374,11 @@ impl Prepared {
             }
             Some(own) => Ok(own),
             None => {
-                let best = self.choice::<T>(machine, E::CAN_SPLIT);
+                let best = best();
                 if fits(&best) {
                     return Ok(best);
                 }
-                let fitting = self.choices::<T>(machine, E::CAN_SPLIT).into_iter().filter(fits);
-                let best = fitting.min_by(|one, other| one.cycles.total_cmp(&other.cycles));
+                let best = fastest(all().into_iter().filter(fits));
                 best.map_or_else(|| refused(format!("no kernel takes {most} bytes of scratch")), Ok)
             }
         }
@@ -373,12 +388,6 @@ impl Prepared {
     fn scratch_parts<T>(&self, choice: &Choice) -> [usize; 3] {
         let [a, b] = copies_bytes::<T>(&self.packings_for(choice));
         [self.partial_bytes(choice), a, b]
-    }
-
-    /// Whether it is one of the choices of this product.
-    fn has<T: Factor>(&self, machine: &Machine, can_split: bool, own: &Choice) -> bool {
-        let own = Choice { is_measured: false, ..*own };
-        self.choices::<T>(machine, can_split).contains(&own)
     }
 
     fn partial_bytes(&self, choice: &Choice) -> usize {
@@ -420,7 +429,7 @@ impl Prepared {
         let (form, blocks) = (choice.kernel.form(), grid_blocks(choice.blocks)?);
         let (maps, schedule) = match choice.kernel {
             Kernel::Hopper { tile, .. } => {
-                self.schedule(stream, (tile, choice), d_address, d_bytes)?
+                self.schedule(stream, (tile, choice), Some((d_address, d_bytes)))?
             }
             _ => Default::default(),
         };

@@ -194,7 +194,7 @@ impl Operand {
     }
 
     /// Its copy in `to`, row after row along K, which is asynchronous.
-    fn packed<T: Factor>(
+    fn packed<T: Pod>(
         self,
         stream: &Stream,
         packing: Packing,
@@ -261,7 +261,7 @@ impl Operand {
 }
 
 /// Launches the copy of elements of the size of `U`.
-fn copy_packed<T: Factor, U: Pod + Element>(
+fn copy_packed<T: Pod, U: Pod + Element>(
     stream: &Stream,
     packing: Packing,
     from: &Matrix<'_, T>,
@@ -343,7 +343,7 @@ impl Prepared {
     ///
     /// # Errors
     /// Those of the launches.
-    pub fn packed<T: Factor>(
+    pub fn packed<T: Pod>(
         mut self,
         stream: &Stream,
         packings: [Option<Packing>; 2],
@@ -389,24 +389,24 @@ impl Prepared {
         Self { problem, a, b, is_exchanged: !self.is_exchanged }
     }
 
-    /// The maps of A, B and D at `d_address`, whose elements have `d_bytes`, and the tiles. The copy engine addresses A and B.
+    /// The maps of A, B and D, and the tiles. The copy engine addresses A and B. D is at an address, and its elements have a number of
+    /// bytes; where there is `None`, the kernel has no map of D.
     pub fn schedule(
         &self,
         stream: &Stream,
         (tile, choice): (Tile, &Choice),
-        d_address: u64,
-        d_bytes: usize,
+        d: Option<(u64, usize)>,
     ) -> GpuResult<([MapWords; 3], Schedule)> {
         let (a, b, problem) = (&self.a, &self.b, &self.problem);
         let columns = tile.columns();
         let [boxes_a, boxes_b] = self.boxes(columns);
         let (map_a, map_b) = (a.map(stream, &boxes_a)?, b.map(stream, &boxes_b)?);
         // Small tiles are written from registers.
-        let map_d = match tile {
-            Tile::Wide | Tile::Middle | Tile::Square => {
-                map_of_d(stream, problem, d_address, d_bytes)?
+        let map_d = match (tile, d) {
+            (Tile::Wide | Tile::Middle | Tile::Square, Some((address, bytes))) => {
+                map_of_d(stream, problem, address, bytes)?
             }
-            Tile::Narrow | Tile::Slim => None,
+            _ => None,
         };
         let schedule = Schedule {
             tile_rows: problem.m.div_ceil(ROWS_OF_TILE as u32),

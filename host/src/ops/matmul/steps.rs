@@ -8,7 +8,6 @@
 //! | [`warps_into`] | bf16, f16, `Tf32`, FP8 | f32 on tensor cores | devices before Hopper; any alignment |
 //! | [`three_tf32_into`] | f32 as two TF32 | f32 | an accuracy near that of f32 |
 //! | [`double_into`] | f64 | f64 on tensor cores | |
-//! | [`integer_into`] | i8, u8; D is i32 or i8 | i32, wrapping | |
 //!
 //! All take what [`matmul_into`](super::matmul_into) takes, in any order of the matrices, with any leading dimension and any alignment of
 //! elements, and need no scratch. Where rows of A or B do not begin at multiples of 16 bytes, tiles are copied element by element.
@@ -20,7 +19,7 @@ use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::naive::{NAIVE_BLOCK, naive};
 use kernels_gpu::matmul::registers::{register_blocks, registers};
 use kernels_gpu::matmul::tiled::{tiled, tiled_blocks};
-use kernels_gpu::matmul::warps::{Integer, blocks, warps_double, warps_integer, warps_three_tf32};
+use kernels_gpu::matmul::warps::{blocks, warps_double, warps_three_tf32};
 use kernels_gpu::matmul::{Epilogue, Factor, Problem, Value};
 
 use super::choice::BLOCKS_LIMIT;
@@ -191,41 +190,6 @@ pub fn double_into(
                 problem,
                 alpha,
                 beta,
-                &a.memory,
-                &b.memory,
-                &c,
-                c_from,
-                &mut d.memory,
-            )
-        }
-    })
-}
-
-/// `D = alpha · A·B + beta · C` of bytes, with sums of i32 that wrap, on tensor cores. To i32, alpha and beta are taken as
-/// integers, towards zero, and everything wraps; to i8 the result is computed in f32, rounded to the nearest, ties to
-/// even, and limited to -128..=127. Asynchronous.
-///
-/// # Errors
-/// Those of [`matmul_into`](super::matmul_into) for shapes, overlaps and vectors; errors of the launch.
-pub fn integer_into<T: Pod, D: Integer>(
-    on: &impl AsStream,
-    a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
-    d: MatrixMut<'_, D>,
-    options: Options<'_, D>,
-) -> GpuResult<()>
-where
-    warps_integer<T, D>: Instance,
-{
-    step(on, [a, b], d, options, |launch| {
-        let grid = grid(blocks(&launch.problem))?;
-        let Launch { stream, problem, a, b, c, c_from, mut d, .. } = launch;
-        // SAFETY: the shapes fit, and D is apart from A and B, by `Prepared`.
-        unsafe {
-            warps_integer::<T, D>::launch(
-                stream,
-                grid,
-                problem,
                 &a.memory,
                 &b.memory,
                 &c,

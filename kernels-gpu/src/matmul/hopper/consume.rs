@@ -11,6 +11,7 @@ use super::{
     stored_columns,
 };
 use crate::prelude::*;
+use bytemuck::Zeroable;
 use cuda_std::cluster::{self, ClusterArrival};
 use cuda_std::copy::*;
 use cuda_std::matrix::*;
@@ -163,13 +164,13 @@ where
             return add_promoted::<T, N, S>(consumer, to, who, steps, next);
         }
         if const { size_of::<T>() != 2 } {
-            return add::<T, N, S, false, false>(consumer, to, who, steps, next);
+            return add::<T, f32, N, S, false, false>(consumer, to, who, steps, next);
         }
         match (schedule.a_across != 0, schedule.b_across != 0) {
-            (false, false) => add::<T, N, S, false, false>(consumer, to, who, steps, next),
-            (false, true) => add::<T, N, S, false, true>(consumer, to, who, steps, next),
-            (true, false) => add::<T, N, S, true, false>(consumer, to, who, steps, next),
-            (true, true) => add::<T, N, S, true, true>(consumer, to, who, steps, next),
+            (false, false) => add::<T, f32, N, S, false, false>(consumer, to, who, steps, next),
+            (false, true) => add::<T, f32, N, S, false, true>(consumer, to, who, steps, next),
+            (true, false) => add::<T, f32, N, S, true, false>(consumer, to, who, steps, next),
+            (true, true) => add::<T, f32, N, S, true, true>(consumer, to, who, steps, next),
         }
     }
 }
@@ -180,16 +181,22 @@ where
 /// As [`all`].
 #[gpu_only]
 #[inline(always)]
-unsafe fn add<T, const N: usize, const S: usize, const A_ACROSS: bool, const B_ACROSS: bool>(
+pub(super) unsafe fn add<
+    T: TensorElement,
+    V: Copy + Zeroable,
+    const N: usize,
+    const S: usize,
+    const A_ACROSS: bool,
+    const B_ACROSS: bool,
+>(
     consumer: &mut TileConsumer<Stage<N>, S>,
-    sums: &mut Accumulator<f32, N>,
+    sums: &mut Accumulator<V, N>,
     (own, thread): (usize, usize),
     steps: u32,
     next: impl FnOnce() -> Work,
 ) -> Work
 where
-    T: Factor,
-    Columns<N>: Instruction<T, T, f32>,
+    Columns<N>: Instruction<T, T, V>,
 {
     for step in 0..steps {
         let stage = consumer.wait();

@@ -28,6 +28,7 @@
 mod boxes;
 mod cluster_sums;
 mod consume;
+mod integers;
 mod produce;
 mod schedule;
 mod tile;
@@ -46,6 +47,7 @@ use cuda_std::matrix::*;
 use cuda_std::warp::warp_shuffle_idx;
 use cuda_std::{bf16, gpu_only};
 
+pub use self::integers::hopper_integer;
 pub use self::schedule::{Schedule, Work};
 pub(super) use self::schedule::{divide, part};
 pub use self::tile::*;
@@ -102,7 +104,10 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     if group == 0 && thread == 0 {
         // SAFETY: a prefetch reads no tile, so that their shapes do not matter.
-        [0, 1].map(|of| unsafe { maps.map::<SmallBox, Swizzle128>(of).prefetch() });
+        unsafe {
+            maps.map::<SmallBox, Swizzle128>(0).prefetch();
+            maps.map::<SmallBox, Swizzle128>(1).prefetch();
+        }
     }
     let adds = N <= SQUARE && schedule.adds != 0;
     let first = schedule.first(problem, adds);

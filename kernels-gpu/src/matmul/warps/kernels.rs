@@ -2,12 +2,12 @@
 
 use super::operand::{Operand, ThreeTf32};
 use super::{SIDE, THREADS, multiply, shared_bytes};
+use crate::matmul::integer::{Integer, IntegerOutput};
 use crate::matmul::output::Output;
 use crate::matmul::place::Place;
 use crate::matmul::{Epilogue, Plain, Problem, Value};
 use crate::prelude::*;
 use bytemuck::Pod;
-use cuda_std::intrinsics::float2int_rn;
 
 /// The body of the kernels with sums of f32. Launch [`blocks`](super::blocks) of [`THREADS`], with
 /// [`shared_bytes`] of dynamic shared memory.
@@ -118,30 +118,6 @@ pub unsafe fn warps_double(
     }
 }
 
-/// What a product of integers is stored as.
-pub trait Integer: Pod {
-    /// From `alpha · sum + beta · c`; `c` is read where beta is not 0.
-    fn store(sum: i32, alpha: f32, beta: f32, c: impl Fn() -> Self) -> Self;
-}
-
-/// Alpha and beta are taken as integers; sums wrap.
-impl Integer for i32 {
-    #[inline(always)]
-    fn store(sum: i32, alpha: f32, beta: f32, c: impl Fn() -> Self) -> Self {
-        let addend = if beta != 0.0 { (beta as i32).wrapping_mul(c()) } else { 0 };
-        (alpha as i32).wrapping_mul(sum).wrapping_add(addend)
-    }
-}
-
-/// Rounded to the nearest, ties to even, and limited to the type's range.
-impl Integer for i8 {
-    #[inline(always)]
-    fn store(sum: i32, alpha: f32, beta: f32, c: impl Fn() -> Self) -> Self {
-        let addend = if beta != 0.0 { beta * f32::from(c()) } else { 0.0 };
-        float2int_rn(alpha * sum as f32 + addend).clamp(-128, 127) as i8
-    }
-}
-
 /// Multiplies bytes, with sums of i32 that wrap. Launch [`blocks`](super::blocks).
 ///
 /// # Safety
@@ -161,22 +137,11 @@ pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, Out: Integ
     let place = Place::of(thread::block_idx_x(), &problem, SIDE, SIDE);
     // `c` orders the launch after what wrote C, which may be D itself: no slice may be.
     let _ = c;
-    let (c, d) = (c_from, d.as_mut_ptr());
-    let one = |sum: i32, row: usize, column: usize| {
-        if row < problem.m as usize && column < problem.n as usize {
-            let index = |strides: crate::matmul::Strides| strides.index(place.batch, row, column);
-            // SAFETY: inside; the caller's promise.
-            unsafe {
-                let c = || c.add(index(problem.c)).read();
-                d.add(index(problem.d)).write(Out::store(sum, problem.alpha, problem.beta, c));
-            }
-        }
-    };
-    // SAFETY: the caller's promise.
+    let output = IntegerOutput::new(&problem, c_from, d.as_mut_ptr());
+    // SAFETY: the caller's promise; each thread has sums of its own, and the batch is inside.
     unsafe {
         multiply::<T>(&problem, place, a.as_ptr(), b.as_ptr(), |row, columns, sums| {
-            one(sums[0], row, columns[0]);
-            one(sums[1], row, columns[1]);
+            output.write_pair(sums, place.batch, row, columns);
         });
     }
 }

@@ -103,11 +103,9 @@ fn steps(sizes: Sizes) -> Vec<Case> {
             "cuBLASLt",
             1.0,
         ),
-        on_normals::<E4m3, bf16>("fp8-nt", Rounding::FP8.to_bf16(), sizes, None, fp8).goal_if(
-            sizes[0] >= 8192,
-            "torch",
-            1.0,
-        ),
+        on_normals::<E4m3, bf16>("fp8-nt", Rounding::FP8.to_bf16(), sizes, None, fp8)
+            .goal_if(sizes[0] >= 8192, "cuBLASLt", 1.0)
+            .goal_if(sizes[0] >= 8192, "torch", 1.0),
         step::<f32, f32>("three-tf32", Rounding::THREE_TF32, sizes, |gpu, a, b, d| {
             matmul::three_tf32_into(gpu, a, b, d, Options::new())
         }),
@@ -115,7 +113,7 @@ fn steps(sizes: Sizes) -> Vec<Case> {
             matmul::double_into(gpu, a, b, d, (1.0, 0.0), None)
         })
         .goal_if(sizes[0] >= 4096, "cuBLASLt", 0.98),
-        bytes(sizes),
+        bytes(sizes).goal_if(sizes[0] >= 4096, "cuBLASLt", 1.0),
     ]
 }
 
@@ -382,7 +380,7 @@ fn bytes(sizes: Sizes) -> Case {
                 let (a, b) =
                     (Matrix::new(&state.a, layouts[0])?, Matrix::new(&state.b, layouts[1])?);
                 let d = MatrixMut::new(&mut state.d, layouts[2])?;
-                matmul::integer_into(gpu, a, b, d, Options::new())
+                matmul::integer_into(gpu, a, b, d, Options::new(), &mut state.scratch)
             },
             move |state, _| {
                 let exact = Rounding { sum: 0.0, scale: 0.0, output: 0.0, ..Rounding::DOUBLE };

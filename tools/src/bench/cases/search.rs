@@ -29,13 +29,13 @@ fn search(n: usize, is_plain: bool) -> Case {
     Case::new(["search", form, "u32"], [n], 16 * n, move |gpu, seed| {
         let (x, values) = (sorted(gpu, n, seed)?, data::random::<u32>(gpu, n, seed + 1)?);
         rig(
-            (x, values, data::poisoned::<u64>(gpu, n)?),
-            |(_, _, out), _| data::poison(out),
-            move |(x, values, out), gpu| match is_plain {
+            (x, values, data::poisoned::<u64>(gpu, n)?, Scratch::new(gpu)?),
+            |(_, _, out, _), _| data::poison(out),
+            move |(x, values, out, scratch), gpu| match is_plain {
                 true => bound_plain_into(gpu, Bound::Lower, x, values, out),
-                false => bound_into(gpu, Bound::Lower, x, values, out),
+                false => bound_into(gpu, Bound::Lower, x, values, out, scratch),
             },
-            move |(_, _, out), _| places(out, n, seed),
+            move |(_, _, out, _), _| places(out, n, seed),
         )
     })
     .in_elements()

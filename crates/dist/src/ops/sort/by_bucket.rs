@@ -49,7 +49,7 @@ pub(super) fn sort<K: RankKey, V: SortValue>(
     let bits = 8 * size_of::<K>() as u32;
     let highest = SortOptions::ASCENDING.bits(bits - 8..bits);
     let mut grouped = Table::sorted([on, &streams.home], keys, values, highest, scratch)?;
-    let buckets = gather(ranks, on, &grouped.keys, before)?;
+    let buckets = gather(ranks, on, &grouped.keys, before, scratch)?;
     let end = |rank| after.start_of(rank) + after.len_of(rank);
     let Some(divided) = buckets.divided((0..ranks.size()).map(end)) else {
         return Ok(Outcome::Skewed(grouped));
@@ -77,6 +77,7 @@ fn gather<K: RankKey>(
     on: &Stream,
     grouped: &DeviceBuffer<K>,
     before: &Shares,
+    scratch: &mut Scratch,
 ) -> DistResult<Buckets> {
     let first = |bucket: u64| K::of_rank_word(bucket << (8 * size_of::<K>() - 8));
     let n = BUCKETS - 1;
@@ -85,7 +86,7 @@ fn gather<K: RankKey>(
         (unwritten(on, n)?, unwritten(on, n)?, unwritten(on, n * ranks.size() as usize)?)
     };
     firsts.copy_from_host(&(1..BUCKETS as u64).map(first).collect::<Vec<K>>())?;
-    K::lower_bounds(on, grouped, &firsts, &mut starts)?;
+    K::lower_bounds(on, grouped, &firsts, &mut starts, scratch)?;
     ranks.all_gather(on, &starts, &mut all)?;
     ranks.synchronize(on)?;
     let all = all.to_vec()?;

@@ -47,6 +47,7 @@ pub trait RankKey: SortKey {
         x: &DeviceBuffer<Self>,
         values: &DeviceBuffer<Self>,
         out: &mut DeviceBuffer<u64>,
+        scratch: &mut Scratch,
     ) -> GpuResult<()>;
 
     /// Merges two runs; of equal keys those of `a` come first. Only where [`MERGES`](Self::MERGES) is true.
@@ -100,8 +101,9 @@ macro_rules! merge_of {
             x: &DeviceBuffer<Self>,
             values: &DeviceBuffer<Self>,
             out: &mut DeviceBuffer<u64>,
+            scratch: &mut Scratch,
         ) -> GpuResult<()> {
-            bound_into(on, Bound::Lower, x, values, out)
+            bound_into(on, Bound::Lower, x, values, out, scratch)
         }
 
         fn merge_runs(
@@ -126,6 +128,7 @@ macro_rules! merge_of {
             _: &DeviceBuffer<Self>,
             _: &DeviceBuffer<Self>,
             _: &mut DeviceBuffer<u64>,
+            _: &mut Scratch,
         ) -> GpuResult<()> {
             unreachable!("no kernel searches keys of this type, which `MERGES` says")
         }
