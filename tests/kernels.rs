@@ -14,6 +14,7 @@ mod histogram;
 mod loads;
 mod map;
 mod matmul;
+mod matmul_grouped;
 mod matmul_steps;
 mod merge;
 mod norm;

@@ -76,6 +76,35 @@ impl<'a, D: Integer> IntegerOutput<'a, D> {
         self.problem
     }
 
+    /// Where the element at `at` (matrix, row and column) and the one 8 rows below are, if all of a tile of `sizes` at row and column `first` is
+    /// stored in pairs, without C.
+    #[inline(always)]
+    pub fn places_of_tile(
+        &self,
+        first: [usize; 2],
+        sizes: [usize; 2],
+        at: [usize; 3],
+    ) -> Option<[*mut D; 2]> {
+        let &Problem { m, n, beta, d: strides, .. } = self.problem;
+        let is_inside = first[0] + sizes[0] <= m as usize && first[1] + sizes[1] <= n as usize;
+        (is_inside && self.has_pairs && beta == 0.0).then(|| {
+            let above = self.d.wrapping_add(strides.index(at[0], at[1], at[2]));
+            [above, above.wrapping_add(8 * strides.row as usize)]
+        })
+    }
+
+    /// Writes two elements of a row, `column` elements behind a place of [`places_of_tile`](Self::places_of_tile).
+    ///
+    /// # Safety
+    /// They are in that tile, the column is even, and this thread alone writes them.
+    #[inline(always)]
+    pub unsafe fn write_plain(&self, place: *mut D, column: usize, sums: [i32; 2]) {
+        let alpha = self.problem.alpha;
+        let value = |sum| D::store(sum, alpha, 0.0, || D::zeroed());
+        // SAFETY: the caller's promise.
+        unsafe { place.add(column).cast::<D::Pair>().write(D::pair(sums.map(value))) };
+    }
+
     /// Writes two elements of a row, those that are inside: by one store where they are neighbours that begin in an even column and D's
     /// rows are aligned.
     ///

@@ -6,6 +6,7 @@
 //! | [`skinny`] | products with at most 16 rows, or columns, which memory bounds | `sm_80` |
 //! | [`warps`] | tiles by `cp.async`, multiplied by warps (`mma`): for older devices, and for matrices that the copy engine cannot address | `sm_80` |
 //! | [`pack`] | copies of operands that the copy engine cannot address | `sm_80` |
+//! | [`groups`] | the tiles of groups of rows, each with a B of its own | `sm_80` |
 //! | [`finish`] | the sum of partial sums, and its epilogue: the end of a product that was split along K | `sm_80` |
 //!
 //! Every kernel takes a [`Problem`], the matrices, two vectors for the epilogue, and an [`Epilogue`]:
@@ -22,6 +23,7 @@ mod epilogue;
 mod factor;
 pub mod finish;
 pub mod form;
+pub mod groups;
 pub mod hopper;
 mod integer;
 pub mod naive;

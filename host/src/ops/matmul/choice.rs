@@ -40,7 +40,7 @@ impl Machine {
     }
 
     /// Whether the device has `wgmma`, which is an instruction of one architecture.
-    const fn has_warpgroups(&self) -> bool {
+    pub(super) const fn has_warpgroups(&self) -> bool {
         matches!(self.compute_capability, (9, 0))
     }
 }

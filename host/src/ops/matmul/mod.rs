@@ -44,6 +44,7 @@
 //! than the cost model: see [`Tuning`].
 
 mod choice;
+mod grouped;
 mod integers;
 mod matrix;
 mod operands;
@@ -57,6 +58,7 @@ use kernels_gpu::matmul::pack::Packing;
 use kernels_gpu::matmul::{Epilogue, Factor, Plain, Problem, Strides, finish};
 
 pub use choice::{Choice, Kernel, Tile};
+pub use grouped::{grouped_into, grouped_scratch_bytes};
 pub use integers::{integer_choices, integer_into};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
 pub use steps::{double_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into};

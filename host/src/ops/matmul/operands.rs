@@ -426,7 +426,7 @@ impl Prepared {
 
 /// The map of D, where the copy engine can store to it. It stores whole units of 16 bytes, also of the last one of a row: an
 /// H200 writes behind rows that end within a unit, whatever the extent that the map gives.
-fn map_of_d(
+pub(super) fn map_of_d(
     stream: &Stream,
     problem: &Problem,
     address: u64,

@@ -31,6 +31,8 @@ pub struct BoxWriter<'a, D, E> {
     pub(super) output: usize,
     pub(super) row: usize,
     pub(super) column: usize,
+    /// The row behind the last one that is written.
+    pub(super) end: usize,
 }
 
 impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
@@ -57,6 +59,7 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
             output: 0,
             row: 0,
             column: 0,
+            end: 0,
         }
     }
 
@@ -169,8 +172,8 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
             let (row, column) = (unit / per_row, unit % per_row * Self::VECTOR);
             let place = self.staged(index).wrapping_add(Self::offset(row, column)).cast();
             let (row, column) = (self.row + row, first + column);
-            let (m, n) = (self.problem.m as usize, self.problem.n as usize);
-            let elements = if row < m { n.saturating_sub(column).min(Self::VECTOR) } else { 0 };
+            let left = (self.problem.n as usize).saturating_sub(column);
+            let elements = if row < self.end { left.min(Self::VECTOR) } else { 0 };
             f(place, row, column, elements);
         }
     }
@@ -283,15 +286,20 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
     #[inline(always)]
     unsafe fn end(&self, index: usize) {
         let column = self.column + index * Self::COLUMNS;
-        let is_inside = self.row < self.problem.m as usize && column < self.problem.n as usize;
+        let is_inside = self.row < self.end && column < self.problem.n as usize;
+        // The copy engine stores whole boxes, up to the end of D.
+        let ends_inside = self.row + ROWS > self.end && self.end < self.problem.m as usize;
         // SAFETY: whole warpgroups; the map is D's; what the box has outside of D is not stored.
         unsafe {
             // The copy engine sees what this thread wrote.
             fence_proxy_async_shared();
             // All of the box is there.
             sync_warpgroup();
-            if self.schedule.d_mapped == 0 {
+            if self.schedule.d_mapped == 0 || ends_inside {
                 self.store_by_threads(index);
+                if self.schedule.d_mapped != 0 && self.thread == 0 {
+                    commit_bulk_group();
+                }
             } else if self.thread == 0 {
                 if is_inside {
                     let map = self.maps.map_mut::<StoredRows<D>, Swizzle128>(2);

@@ -7,7 +7,7 @@ use super::super::{Epilogue, Factor};
 use super::boxes::BoxWriter;
 use super::cluster_sums::Four;
 use super::{
-    Block, Output, ROWS_OF_BOX, ROWS_OF_TILE, SPAN, SQUARE, STAGED, Schedule, Stage, Work,
+    Block, Output, Passes, ROWS_OF_BOX, ROWS_OF_TILE, SPAN, SQUARE, STAGED, Schedule, Stage, Work,
     stored_columns,
 };
 use crate::prelude::*;
@@ -29,31 +29,32 @@ pub(super) unsafe fn all<T, D, E, const N: usize, const S: usize>(
     block: Block<N, S>,
     mut writer: BoxWriter<'_, D, E>,
     elements: output::Output<'_, D, E>,
-    first: Work,
-    own: usize,
+    passes: impl Passes,
+    (first, own): (Work, usize),
 ) where
     T: Factor,
     D: Output,
     E: Epilogue,
     Columns<N>: Instruction<T, T, f32>,
 {
-    let (schedule, problem, thread) = (writer.schedule, writer.problem, writer.thread);
-    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
+    let (schedule, thread) = (writer.schedule, writer.thread);
+    let (len, stride) = (passes.len(), thread::grid_dim_x());
     let (mut index, mut work) = (thread::block_idx_x(), first);
     // SAFETY: the caller's promise.
     unsafe {
         let mut consumer = block.pipeline.consumer();
-        while index < passes {
+        while index < len {
             let mut sums = Accumulator::<f32, N>::zeroed();
             let current = work;
             index += stride;
-            let next = || schedule.work(problem, index);
+            let next = || passes.work(index);
             work = add_steps(&mut consumer, &mut sums, schedule, &current, (own, thread), next);
             if N < SQUARE {
                 write_elements(&sums, &elements, &current, (own, thread));
             } else {
                 writer.output = current.output as usize;
-                writer.row = current.row as usize * ROWS_OF_TILE + own * ROWS;
+                writer.row = current.rows.0 as usize + own * ROWS;
+                writer.end = current.rows.1 as usize;
                 writer.column = current.column as usize * N;
                 writer.write(&sums);
                 writer.boxes_before = (writer.boxes_before + N / stored_columns::<D>()) % STAGED;
@@ -134,7 +135,7 @@ unsafe fn write_four<D: Output, E: Epilogue, const N: usize>(
     sums: [f32; 4],
 ) {
     let (row, column) = four.place();
-    let (row, column) = (work.row as usize * ROWS_OF_TILE + row, work.column as usize * N + column);
+    let (row, column) = (work.rows.0 as usize + row, work.column as usize * N + column);
     // SAFETY: the caller's promise.
     unsafe { elements.write_four(sums, work.output as usize, row, column) };
 }

@@ -68,7 +68,8 @@ unsafe fn multiply_bytes<T, Out, const N: usize, const S: usize>(
             take_turn();
             if thread < 32 {
                 let producer = block.pipeline.producer();
-                produce::all::<T, N, S>(producer, maps, schedule, output.problem(), first);
+                let passes = (schedule, output.problem());
+                produce::all::<T, N, S>(producer, maps, schedule, passes, first);
             }
         } else {
             raise_registers::<232>();
@@ -114,14 +115,23 @@ unsafe fn consume_bytes<T, Out, const N: usize, const S: usize>(
                 steps,
                 || schedule.work(problem, index),
             );
-            let row = current.row as usize * ROWS_OF_TILE + own * ROWS;
+            let row = current.rows.0 as usize + own * ROWS;
             let column = current.column as usize * N;
-            unrolled!(N / 4, |pair| {
-                let (below, right) = Accumulator::<i32, N>::position(thread, 2 * pair);
-                let (row, column) = (row + below, column + right);
-                let pair = sums.pair(2 * pair);
-                output.write_pair(pair, current.output as usize, row, [column, column + 1]);
-            });
+            let (below, right) = Accumulator::<i32, N>::position(thread, 0);
+            let at = [current.output as usize, row + below, column + right];
+            // One address for all sums of a row, from which the others are at constant distances.
+            if let Some([above, below]) = output.places_of_tile([row, column], [ROWS, N], at) {
+                unrolled!(N / 8, |eight| {
+                    output.write_plain(above, 8 * eight, sums.pair(4 * eight));
+                    output.write_plain(below, 8 * eight, sums.pair(4 * eight + 2));
+                });
+            } else {
+                unrolled!(N / 4, |pair| {
+                    let [batch, row, column] = at;
+                    let (row, column) = (row + pair % 2 * 8, column + pair / 2 * 8);
+                    output.write_pair(sums.pair(2 * pair), batch, row, [column, column + 1]);
+                });
+            }
         }
     }
 }

@@ -28,6 +28,7 @@
 mod boxes;
 mod cluster_sums;
 mod consume;
+mod grouped;
 mod integers;
 mod produce;
 mod schedule;
@@ -47,8 +48,9 @@ use cuda_std::matrix::*;
 use cuda_std::warp::warp_shuffle_idx;
 use cuda_std::{bf16, gpu_only};
 
+pub use self::grouped::hopper_grouped;
 pub use self::integers::hopper_integer;
-pub use self::schedule::{Schedule, Work};
+pub use self::schedule::{Passes, Schedule, Work};
 pub(super) use self::schedule::{divide, part};
 pub use self::tile::*;
 
@@ -124,7 +126,8 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
             }
             take_turn();
             if thread < 32 {
-                produce::all::<T, N, S>(block.pipeline.producer(), maps, schedule, problem, first);
+                let producer = block.pipeline.producer();
+                produce::all::<T, N, S>(producer, maps, schedule, (schedule, problem), first);
             }
             if let Some(started) = started {
                 started.wait();
@@ -142,7 +145,8 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
             } else {
                 let beside = Beside::new(problem, c, vectors[0], vectors[1], epilogue);
                 let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
-                consume::all::<T, D, E, N, S>(block, writer, elements, first, own);
+                let passes = (schedule, problem);
+                consume::all::<T, D, E, N, S>(block, writer, elements, passes, (first, own));
             }
         }
     }

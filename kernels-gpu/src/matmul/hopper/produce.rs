@@ -2,10 +2,9 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::super::Problem;
 use super::{
-    ROWS_OF_BOX, ROWS_OF_TILE, RowsOfA, SQUARE, Schedule, SmallBox, Stage, Work, columns_of_box,
-    depth,
+    Passes, ROWS_OF_BOX, ROWS_OF_TILE, RowsOfA, SQUARE, Schedule, SmallBox, Stage, Work,
+    columns_of_box, depth,
 };
 use crate::prelude::*;
 use cuda_std::copy::*;
@@ -22,19 +21,19 @@ pub unsafe fn all<T: TensorElement, const N: usize, const S: usize>(
     mut producer: TileProducer<Stage<N>, S>,
     maps: GridConstant<'_, [MapWords; 3]>,
     schedule: &Schedule,
-    problem: &Problem,
+    passes: impl Passes,
     first: Work,
 ) {
-    let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
+    let (len, stride) = (passes.len(), thread::grid_dim_x());
     let (mut index, mut work) = (thread::block_idx_x(), first);
     loop {
         // SAFETY: the caller's promise.
         unsafe { pass::<T, N, S>(&mut producer, maps, schedule, work) };
         index += stride;
-        if index >= passes || (N <= SQUARE && schedule.adds != 0) {
+        if index >= len || (N <= SQUARE && schedule.adds != 0) {
             break;
         }
-        work = schedule.work(problem, index);
+        work = passes.work(index);
     }
 }
 
@@ -50,8 +49,7 @@ unsafe fn pass<T: TensorElement, const N: usize, const S: usize>(
     schedule: &Schedule,
     work: Work,
 ) {
-    let (row, column) =
-        ((work.row as usize * ROWS_OF_TILE) as i32, (work.column as usize * N) as i32);
+    let (row, column) = (work.rows.0 as i32, (work.column as usize * N) as i32);
     let (batch_a, batch_b) =
         ((work.batch * schedule.a_batches) as i32, (work.batch * schedule.b_batches) as i32);
     for step in work.steps.0..work.steps.1 {

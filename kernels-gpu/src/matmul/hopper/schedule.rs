@@ -3,6 +3,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(unused_imports))]
 
 use super::super::Problem;
+use super::ROWS_OF_TILE;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::{cluster, gpu_only, thread};
 
@@ -39,12 +40,33 @@ pub struct Work {
     pub batch: u32,
     /// The matrix of D: that of the batch, or one for each part of the sums.
     pub output: u32,
-    /// The tile's row of tiles.
-    pub row: u32,
+    /// The tile's first row of D, and the one after the last that belongs to it: D may end before the tile does.
+    pub rows: (u32, u32),
     /// The tile's column of tiles.
     pub column: u32,
     /// The first step along K, and the one after the last, in stages.
     pub steps: (u32, u32),
+}
+
+/// The passes of all blocks of a launch: block `i` of `n` takes `i`, `i + n`, `i + 2n` and so on.
+pub trait Passes: Copy {
+    /// How many there are.
+    fn len(self) -> u32;
+
+    /// Pass `index`. Past the end it is one of no meaning, and no access is out of bounds.
+    fn work(self, index: u32) -> Work;
+}
+
+impl Passes for (&Schedule, &Problem) {
+    #[inline(always)]
+    fn len(self) -> u32 {
+        self.0.len(self.1)
+    }
+
+    #[inline(always)]
+    fn work(self, index: u32) -> Work {
+        self.0.work(self.1, index)
+    }
 }
 
 impl Schedule {
@@ -81,7 +103,7 @@ impl Schedule {
         Work {
             batch,
             output,
-            row: first + row,
+            rows: ((first + row) * ROWS_OF_TILE as u32, problem.m),
             column,
             steps: (
                 part(self.steps, split, problem.splits),

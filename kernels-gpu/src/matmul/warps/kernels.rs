@@ -2,12 +2,14 @@
 
 use super::operand::{Operand, ThreeTf32};
 use super::{SIDE, THREADS, multiply, shared_bytes};
+use crate::matmul::groups::GroupTile;
 use crate::matmul::integer::{Integer, IntegerOutput};
 use crate::matmul::output::Output;
 use crate::matmul::place::Place;
 use crate::matmul::{Epilogue, Plain, Problem, Value};
 use crate::prelude::*;
 use bytemuck::Pod;
+use cuda_std::{bf16, f16};
 
 /// The body of the kernels with sums of f32. Launch [`blocks`](super::blocks) of [`THREADS`], with
 /// [`shared_bytes`] of dynamic shared memory.
@@ -142,6 +144,44 @@ pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, Out: Integ
     unsafe {
         multiply::<T>(&problem, place, a.as_ptr(), b.as_ptr(), |row, columns, sums| {
             output.write_pair(sums, place.batch, row, columns);
+        });
+    }
+}
+
+/// `D[rows of group i] = alpha · A[rows of group i] · B[i] + beta · C[rows of group i]`, by the tiles that
+/// [`group_tiles`](fn@crate::matmul::groups::group_tiles) lists. Launch a block for each 128 columns of each tile that there may be: the others
+/// leave.
+///
+/// # Safety
+/// As [`warps_three_tf32()`], of A, C and D as one matrix each, and of a matrix of B for each group.
+#[kernel(
+    (bf16, bf16), (f16, f16),
+    block = THREADS, min_blocks = 2, dynamic_shared = shared_bytes::<T>()
+)]
+pub unsafe fn warps_grouped<T: Pod + Operand<Element = T, Sum = f32>, Out: Value>(
+    problem: Problem,
+    tiles: &[GroupTile],
+    a: &[T],
+    b: &[T],
+    c: &[Out],
+    c_from: *const Out,
+    mut d: DisjointSlice<Out>,
+) {
+    let _ = c;
+    let (block, across) = (thread::block_idx_x(), problem.n.div_ceil(SIDE as u32));
+    let (number, column) = (block / across, block % across);
+    let list = tiles.first().map_or(0, |first| first.group);
+    let Some(tile) = tiles.get(1 + number as usize).filter(|_| number < list) else { return };
+    let column = column as usize * SIDE;
+    let place = Place { batch: tile.group as usize, row: tile.row as usize, column };
+    // The tile's rows end with its group.
+    let problem = Problem { m: tile.end, ..problem };
+    let none = [core::ptr::null(); 2];
+    // SAFETY: the caller's promise; each thread has sums of its own.
+    unsafe {
+        let output = Output::new(&problem, c_from, none, d.as_mut_ptr(), Plain);
+        multiply::<T>(&problem, place, a.as_ptr(), b.as_ptr(), |row, columns, sums| {
+            output.write_pair(sums, 0, row, columns);
         });
     }
 }

@@ -13,7 +13,7 @@ mod copies;
 mod kernels;
 pub mod operand;
 
-pub use kernels::{warps_double, warps_integer, warps_three_tf32, with_epilogue};
+pub use kernels::{warps_double, warps_grouped, warps_integer, warps_three_tf32, with_epilogue};
 
 use copies::Tile;
 use cuda_std::copy::{commit_group, wait_groups};

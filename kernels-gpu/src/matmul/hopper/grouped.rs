@@ -1,0 +1,126 @@
+//! Products of groups of rows: the passes of [`multiply`](super::multiply) are the tiles of a [list](super::super::groups).
+
+use super::super::Plain;
+use super::super::form::{WIDE, take_turn};
+use super::super::groups::GroupTile;
+use super::schedule::divide;
+use super::*;
+use cuda_std::f16;
+
+/// The passes over a list of tiles, each with some columns of tiles.
+#[derive(Clone, Copy)]
+struct GroupPasses {
+    tiles: *const GroupTile,
+    columns: u32,
+    steps: u32,
+}
+
+impl GroupPasses {
+    /// Tiles of the list.
+    #[inline(always)]
+    fn tiles(self) -> u32 {
+        // SAFETY: the list has a first element.
+        unsafe { (*self.tiles).group }
+    }
+}
+
+impl Passes for GroupPasses {
+    #[inline(always)]
+    fn len(self) -> u32 {
+        self.tiles() * self.columns
+    }
+
+    #[inline(always)]
+    fn work(self, index: u32) -> Work {
+        let (tile, column) = divide(index, self.columns);
+        let tile = tile.min(self.tiles().saturating_sub(1));
+        // SAFETY: the list has room for a tile, and for as many as it has.
+        let &GroupTile { group, row, end, .. } = unsafe { &*self.tiles.add(1 + tile as usize) };
+        Work { batch: group, output: 0, rows: (row, end), column, steps: (0, self.steps) }
+    }
+}
+
+/// `D[rows of group i] = alpha · A[rows of group i] · B[i] + beta · C[rows of group i]`: B is a batch of matrices, and A, C and D are one matrix each.
+/// Tiles are 128 × [`WIDE`].
+///
+/// # Safety
+/// As [`multiply`](super::multiply), with `tiles` from [`group_tiles`](fn@super::super::groups::group_tiles), of at least two elements, in place of the tiles of a schedule.
+/// K is not 0.
+#[kernel(
+    (bf16, bf16), (f16, f16),
+    dependent, block = BLOCK, min_blocks = 1, dynamic_shared = shared_bytes::<WIDE>()
+)]
+#[allow(unexpected_cfgs, unused_variables, unused_mut)]
+pub unsafe fn hopper_grouped<T, Out>(
+    maps: GridConstant<[MapWords; 3]>,
+    schedule: Schedule,
+    problem: Problem,
+    tiles: &[GroupTile],
+    a: &[T],
+    b: &[T],
+    c: &[Out],
+    c_from: *const Out,
+    mut d: DisjointSlice<Out>,
+) where
+    T: Factor,
+    Out: Output,
+    Columns<WIDE>: Instruction<T, T, f32>,
+{
+    let d = d.as_mut_ptr();
+    let (columns, steps) = (schedule.tile_columns, schedule.steps);
+    let passes = GroupPasses { tiles: tiles.as_ptr(), columns, steps };
+    // SAFETY: the caller's promise. (`wgmma` is an instruction of this architecture alone; the host launches this nowhere else.)
+    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+    unsafe {
+        multiply_groups::<T, Out, WIDE, { stages(WIDE) }>(
+            maps, &schedule, &problem, passes, c_from, d,
+        );
+    }
+}
+
+/// The body of [`hopper_grouped`](fn@hopper_grouped).
+///
+/// # Safety
+/// As there.
+#[gpu_only]
+#[inline(always)]
+unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
+    maps: GridConstant<'_, [MapWords; 3]>,
+    schedule: &Schedule,
+    problem: &Problem,
+    passes: GroupPasses,
+    c: *const D,
+    d: *mut D,
+) where
+    T: Factor,
+    D: Output,
+    Columns<N>: Instruction<T, T, f32>,
+{
+    // SAFETY: all lanes of each warp are here.
+    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
+    // SAFETY: the launch gives the memory; all threads together.
+    let block = unsafe { Block::<N, S>::new(false) };
+    // The list of tiles is that of the kernel before.
+    take_turn();
+    let (index, none) = (thread::block_idx_x(), [core::ptr::null(); 2]);
+    let first = passes.work(index);
+    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    unsafe {
+        if group == 0 {
+            lower_registers::<40>();
+            if thread < 32 && index < passes.len() {
+                let producer = block.pipeline.producer();
+                produce::all::<T, N, S>(producer, maps, schedule, passes, first);
+            }
+        } else {
+            raise_registers::<232>();
+            let own = group - 1;
+            let elements = output::Output::new(problem, c, none, d, Plain);
+            let beside = Beside::new(problem, c, none[0], none[1], Plain);
+            let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
+            consume::all::<T, D, Plain, N, S>(block, writer, elements, passes, (first, own));
+        }
+    }
+    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
+    thread::sync_threads();
+}
