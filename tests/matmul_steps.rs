@@ -267,13 +267,17 @@ fn double(
     d: MatrixMut<f64>,
     case: Case,
 ) -> GpuResult<()> {
-    double_into(gpu, a, b, d, case.scales, None)
+    double_into(gpu, a, b, d, case.scales, None, &mut Scratch::new(gpu)?)
 }
 
 #[test]
 fn products_of_f64() {
     let mut rng = rng();
-    for case in cases() {
+    let [row, column] = ORDERS;
+    // Tiles in the middle and at the ends; so many columns that B is copied.
+    let along = Case { sizes: [270, 150, 100], orders: [row, column, row], ..cases()[0] };
+    let large = Case { sizes: [520, 514, 70], orders: [row, row, row], ..cases()[0] };
+    for case in cases().into_iter().chain([along, large]) {
         check::<f64, f64>(case, integers(&mut rng), double, |product, found| {
             found == product.value
         });

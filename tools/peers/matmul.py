@@ -76,4 +76,13 @@ def _(shape, seed):
     return lambda: torch.matmul(a, b, out=d)
 
 
+@case("torch", "matmul/grouped/bf16")
+def _(shape, seed):
+    groups, rows, n, k = shape
+    a, b = normals(torch.bfloat16, rows, k), normals(torch.bfloat16, groups, n, k).transpose(1, 2)
+    ends = [rows * i * (i + groups) // (2 * groups * groups) for i in range(1, groups + 1)]
+    ends = torch.tensor(ends, device="cuda", dtype=torch.int32)
+    return lambda: torch._grouped_mm(a, b, offs=ends)
+
+
 serve()

@@ -57,7 +57,7 @@ impl Packing {
 ///
 /// # Safety
 /// `from` has every element that `packing.from` leads to, and `to` has [`Packing::len`].
-#[kernel(u8, u16, u32, dependent)]
+#[kernel(u8, u16, u32, u64, dependent)]
 pub unsafe fn pack<T: Pod + Element>(
     mut block: Block<ACROSS, DOWN>,
     tile: Shared<Tile<T, TILE, TILE>>,

@@ -107,9 +107,10 @@ pub fn matmul<'py>(
             let mut scratch = ferrowarp::ops::Scratch::new(on)?;
             ops::matmul::matmul_into(on, a, b, d, Options::new(), &mut scratch)
         }),
-        DType::F64 => {
-            product.run::<f64>(py, |on, a, b, d| double_into(on, a, b, d, (1.0, 0.0), None))
-        }
+        DType::F64 => product.run::<f64>(py, |on, a, b, d| {
+            let mut scratch = ferrowarp::ops::Scratch::new(on)?;
+            double_into(on, a, b, d, (1.0, 0.0), None, &mut scratch)
+        }),
         DType::F32 => match precision.unwrap_or("float32") {
             "float32" => {
                 product.run::<f32>(py, |on, a, b, d| registers_into(on, a, b, d, Options::new()))

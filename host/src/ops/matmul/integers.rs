@@ -7,7 +7,7 @@ use kernels_gpu::matmul::hopper::hopper_integer;
 use kernels_gpu::matmul::warps::warps_integer;
 use kernels_gpu::matmul::{Integer, Plain};
 
-use super::choice::{Allows, Choice, Kernel, Machine, Tile};
+use super::choice::{Choice, Kernel, Machine, Tile};
 use super::operands::Prepared;
 use super::steps::grid_blocks;
 use super::{Matrix, MatrixMut, Options, copies_bytes, fastest};
@@ -15,6 +15,9 @@ use crate::error::GpuResult;
 use crate::ops::Scratch;
 use crate::ops::views::As;
 use crate::stream::AsStream;
+
+/// The tiles of warpgroups.
+const TILES: &[Tile] = &[Tile::Wide, Tile::Square];
 
 /// `D = alpha · A·B + beta · C` of i8 or u8, with sums of i32 that wrap, on tensor cores. To i32, alpha and beta are taken as
 /// integers, towards zero, and everything wraps; to i8 the result is computed in f32, rounded to the nearest, ties to
@@ -44,7 +47,7 @@ where
         return Ok(());
     }
     let stream = on.as_stream();
-    let all = this.integer_choices(&Machine::untuned(stream.inner().context().info()));
+    let all = this.unsplit_choices(&Machine::untuned(stream.inner().context().info()), 1, TILES);
     let best = || fastest(all.iter().copied()).unwrap_or(Choice::NONE);
     let choice = this.pick::<T, D, Plain>(&options, best, || all.clone())?;
     let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
@@ -89,37 +92,7 @@ pub fn integer_choices<T: Pod, D: Integer>(
 ) -> GpuResult<Vec<Choice>> {
     let this = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
     let machine = Machine::untuned(on.as_stream().inner().context().info());
-    let mut found = this.integer_choices(&machine);
+    let mut found = this.unsplit_choices(&machine, 1, TILES);
     found.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
     Ok(found)
-}
-
-impl Prepared {
-    /// The kernels of [`integer_into`]: warps, and two tiles of warpgroups.
-    fn integer_choices(&self, machine: &Machine) -> Vec<Choice> {
-        let (sizes, batches) = self.sizes();
-        let packings = if self.problem.k == 0 { [None; 2] } else { self.packings() };
-        let allows = Allows {
-            copy_engine: self.is_addressed(),
-            few_along_k: self.has_few_along_k(),
-            packed: packings.map(|packing| packing.map_or(0, |packing| packing.len())),
-            element_bytes: 1,
-            skinny: false,
-            ..Allows::ALL
-        };
-        let mut found = Vec::new();
-        Choice::for_each(machine, sizes, batches, allows, |choice| {
-            let is_large =
-                matches!(choice.kernel, Kernel::Hopper { tile: Tile::Wide | Tile::Square, .. });
-            if choice.kernel == Kernel::Warps || is_large && choice.splits == 1 && choice.parts == 1
-            {
-                found.push(choice);
-            }
-        });
-        if found.is_empty() {
-            // K is 0: warps store `beta · C`.
-            found.push(Choice::warps(machine, sizes, batches, allows));
-        }
-        found
-    }
 }

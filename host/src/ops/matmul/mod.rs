@@ -44,6 +44,7 @@
 //! than the cost model: see [`Tuning`].
 
 mod choice;
+mod doubles;
 mod grouped;
 mod integers;
 mod matrix;
@@ -58,10 +59,11 @@ use kernels_gpu::matmul::pack::Packing;
 use kernels_gpu::matmul::{Epilogue, Factor, Plain, Problem, Strides, finish};
 
 pub use choice::{Choice, Kernel, Tile};
+pub use doubles::double_into;
 pub use grouped::{grouped_into, grouped_scratch_bytes};
 pub use integers::{integer_choices, integer_into};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
-pub use steps::{double_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into};
+pub use steps::{naive_into, registers_into, three_tf32_into, tiled_into, warps_into};
 pub use tuning::{Product, Tuning};
 
 use self::choice::{Allows, Machine};
@@ -341,6 +343,41 @@ impl Prepared {
         let mut found = Vec::new();
         let allows = self.allows::<T>(can_split);
         Choice::for_each(machine, sizes, batches, allows, |c| found.push(c));
+        found
+    }
+
+    /// The kernels of elements of so many bytes that have no epilogue, and of which K is not split: that of warps, and those of Hopper with
+    /// these tiles.
+    fn unsplit_choices(
+        &self,
+        machine: &Machine,
+        element_bytes: usize,
+        tiles: &[Tile],
+    ) -> Vec<Choice> {
+        let (sizes, batches) = self.sizes();
+        let packings = if self.problem.k == 0 { [None; 2] } else { self.packings() };
+        let allows = Allows {
+            copy_engine: self.is_addressed(),
+            few_along_k: self.has_few_along_k(),
+            packed: packings.map(|packing| packing.map_or(0, |packing| packing.len())),
+            element_bytes,
+            skinny: false,
+            ..Allows::ALL
+        };
+        let mut found = Vec::new();
+        Choice::for_each(machine, sizes, batches, allows, |choice| match choice.kernel {
+            Kernel::Warps => found.push(choice),
+            Kernel::Hopper { tile, .. }
+                if tiles.contains(&tile) && choice.splits == 1 && choice.parts == 1 =>
+            {
+                found.push(choice);
+            }
+            _ => {}
+        });
+        if found.is_empty() {
+            // K is 0: warps store `beta · C`.
+            found.push(Choice::warps(machine, sizes, batches, allows));
+        }
         found
     }
 

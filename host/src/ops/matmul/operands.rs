@@ -205,7 +205,8 @@ impl Operand {
         match self.bytes {
             1 => copy_packed::<T, u8>(stream, packing, from, to),
             2 => copy_packed::<T, u16>(stream, packing, from, to),
-            _ => copy_packed::<T, u32>(stream, packing, from, to),
+            4 => copy_packed::<T, u32>(stream, packing, from, to),
+            _ => copy_packed::<T, u64>(stream, packing, from, to),
         }?;
         let Packing { rows, leading, .. } = packing;
         let [leading, matrix] = [leading.into(), u64::from(rows) * u64::from(leading)];
@@ -281,7 +282,8 @@ const fn type_of(bytes: usize) -> u32 {
     match bytes {
         1 => TensorType::U8 as u32,
         2 => TensorType::U16 as u32,
-        _ => TensorType::U32 as u32,
+        4 => TensorType::U32 as u32,
+        _ => TensorType::U64 as u32,
     }
 }
 

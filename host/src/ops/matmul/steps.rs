@@ -7,7 +7,6 @@
 //! | [`registers_into`] | bf16, f16, f32 | f32, fused multiply-adds | f32 on ordinary cores |
 //! | [`warps_into`] | bf16, f16, `Tf32`, FP8 | f32 on tensor cores | devices before Hopper; any alignment |
 //! | [`three_tf32_into`] | f32 as two TF32 | f32 | an accuracy near that of f32 |
-//! | [`double_into`] | f64 | f64 on tensor cores | |
 //!
 //! All take what [`matmul_into`](super::matmul_into) takes, in any order of the matrices, with any leading dimension and any alignment of
 //! elements, and need no scratch. Where rows of A or B do not begin at multiples of 16 bytes, tiles are copied element by element.
@@ -19,7 +18,7 @@ use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::naive::{NAIVE_BLOCK, naive};
 use kernels_gpu::matmul::registers::{register_blocks, registers};
 use kernels_gpu::matmul::tiled::{tiled, tiled_blocks};
-use kernels_gpu::matmul::warps::{blocks, warps_double, warps_three_tf32};
+use kernels_gpu::matmul::warps::{blocks, warps_three_tf32};
 use kernels_gpu::matmul::{Epilogue, Factor, Problem, Value};
 
 use super::choice::BLOCKS_LIMIT;
@@ -159,41 +158,6 @@ pub fn warps_into<T: Factor, D: Pod, E: MatmulKernel<T, D>>(
                 c_from,
                 &per_row,
                 &per_column,
-                &mut d.memory,
-            )
-        }
-    })
-}
-
-/// `D = alpha · A·B + beta · C` of f64, on tensor cores. Without C, C is what D holds before; with a beta of 0 it is not read. Asynchronous.
-///
-/// # Errors
-/// Those of [`matmul_into`](super::matmul_into) for shapes, overlaps and vectors; errors of the launch.
-pub fn double_into(
-    on: &impl AsStream,
-    a: Matrix<'_, f64>,
-    b: Matrix<'_, f64>,
-    d: MatrixMut<'_, f64>,
-    (alpha, beta): (f64, f64),
-    c: Option<Matrix<'_, f64>>,
-) -> GpuResult<()> {
-    let options = Options::new().beta(if beta == 0.0 { 0.0 } else { 1.0 });
-    let options = c.map_or(options, |c| options.c(c));
-    step(on, [a, b], d, options, |launch| {
-        let grid = grid(blocks(&launch.problem))?;
-        let Launch { stream, problem, a, b, c, c_from, mut d, .. } = launch;
-        // SAFETY: the shapes fit, and D is apart from A and B, by `Prepared`.
-        unsafe {
-            warps_double::launch(
-                stream,
-                grid,
-                problem,
-                alpha,
-                beta,
-                &a.memory,
-                &b.memory,
-                &c,
-                c_from,
                 &mut d.memory,
             )
         }

@@ -28,6 +28,7 @@
 mod boxes;
 mod cluster_sums;
 mod consume;
+mod doubles;
 mod grouped;
 mod integers;
 mod produce;
@@ -48,6 +49,7 @@ use cuda_std::matrix::*;
 use cuda_std::warp::warp_shuffle_idx;
 use cuda_std::{bf16, gpu_only};
 
+pub use self::doubles::hopper_double;
 pub use self::grouped::hopper_grouped;
 pub use self::integers::hopper_integer;
 pub use self::schedule::{Passes, Schedule, Work};
@@ -183,10 +185,21 @@ impl<const N: usize, const S: usize> Block<N, S> {
     #[gpu_only]
     #[inline(always)]
     unsafe fn new(adds: bool) -> Self {
+        // SAFETY: the caller's promise. One thread of each of two consumers releases a stage.
+        unsafe { Self::released_by(2, adds) }
+    }
+
+    /// [`new`](Self::new), where so many threads release a stage.
+    ///
+    /// # Safety
+    /// As there.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn released_by(threads: u32, adds: bool) -> Self {
         let stages = DynamicSharedArray::<u8, 1024>::get();
         let outgoing = stages.wrapping_add(S * size_of::<Stage<N>>());
         let barriers = outgoing.wrapping_add(outgoing_bytes(N));
-        // SAFETY: the caller's promise; one thread fills a stage, and one of each of two consumers releases it.
+        // SAFETY: the caller's promise; one thread fills a stage.
         unsafe {
             let barriers = SharedArray::<u64, BARRIERS>::from_raw(barriers.cast());
             let sums = ClusterSums::new(outgoing.cast(), barriers, BARRIERS - 1);
@@ -195,7 +208,7 @@ impl<const N: usize, const S: usize> Block<N, S> {
                 sums.init();
             }
             let stages = SharedArray::<Stage<N>, S>::from_raw(stages.cast());
-            let pipeline = TilePipeline::new(stages, barriers, 2);
+            let pipeline = TilePipeline::new(stages, barriers, threads);
             if adds {
                 sums.expect();
             }

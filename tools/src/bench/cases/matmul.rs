@@ -54,6 +54,8 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
         [64, 1024, 1024, 1024],
         [64, 1024, 1024, 1024],
     )));
+    let experts = [128, 65_536, 1536, 2048];
+    cases.push(grouped(scale.pick([3, 40, 48, 32], experts, experts)));
     for sizes in scale.pick(small, vec![[4096; 3]], vec![[4096; 3], [8192; 3]]) {
         cases.extend(steps(sizes));
     }
@@ -109,10 +111,11 @@ fn steps(sizes: Sizes) -> Vec<Case> {
         step::<f32, f32>("three-tf32", Rounding::THREE_TF32, sizes, |gpu, a, b, d| {
             matmul::three_tf32_into(gpu, a, b, d, Options::new())
         }),
-        step::<f64, f64>("nn", Rounding::DOUBLE, sizes, |gpu, a, b, d| {
-            matmul::double_into(gpu, a, b, d, (1.0, 0.0), None)
-        })
-        .goal_if(sizes[0] >= 4096, "cuBLASLt", 0.98),
+        on_normals::<f64, f64>("nn", Rounding::DOUBLE, sizes, None, double).goal_if(
+            sizes[0] >= 4096,
+            "cuBLASLt",
+            0.98,
+        ),
         bytes(sizes).goal_if(sizes[0] >= 4096, "cuBLASLt", 1.0),
     ]
 }
@@ -150,21 +153,36 @@ fn compare<D: Random + Into<f64>>(
     seed: u32,
 ) -> Result<(), Fault> {
     let [a, b, of_d] = layouts;
-    let (m, n, k) = (of_d.rows, of_d.columns, a.columns);
+    let (m, n) = (of_d.rows, of_d.columns);
     let at = |layout: &MatrixLayout, batch: usize, i: usize, j: usize| {
         let (major, minor) = if layout.order == Order::RowMajor { (i, j) } else { (j, i) };
         batch * layout.batch_stride + major * layout.leading + minor
     };
+    let places = |index: usize, step: usize| {
+        let (batch, row, column) = (index / (m * n), index / n % m, index % n);
+        [at(&a, batch, row, step), at(&b, batch, step, column)]
+    };
+    compare_at(d, a.columns, rounding, places, value, seed)
+}
+
+/// [`compare`], where `places(index, step)` of A and B are multiplied for element `index` of D.
+fn compare_at<D: Random + Into<f64>>(
+    d: &DeviceBuffer<D>,
+    k: usize,
+    rounding: Rounding,
+    places: impl Fn(usize, usize) -> [usize; 2],
+    value: impl Fn(u32, usize) -> f64,
+    seed: u32,
+) -> Result<(), Fault> {
     check::for_samples(d, |index, found: D| {
         // Each sample is a run of neighbours; a few of them suffice, as each is a sum over K.
         if !index.is_multiple_of(31) {
             return Ok(());
         }
-        let (batch, row, column) = (index / (m * n), index / n % m, index % n);
         let mut product = Product { value: 0.0, magnitude: 0.0, addend: 0.0 };
         for step in 0..k {
-            let term = value(seed, at(&a, batch, row, step))
-                * value(seed + 1, at(&b, batch, step, column));
+            let [a, b] = places(index, step);
+            let term = value(seed, a) * value(seed + 1, b);
             product.value += term;
             product.magnitude += term.abs();
         }
@@ -224,6 +242,50 @@ fn batched([batches, m, n, k]: [usize; 4]) -> Case {
     )
 }
 
+/// Groups of rows of A, each multiplied by a matrix of its own, which is stored transposed: `[groups, rows, n, k]`. The last group has three times the
+/// rows of the first.
+fn grouped([groups, rows, n, k]: [usize; 4]) -> Case {
+    let offset = move |group: usize| rows * group * (group + groups) / (2 * groups * groups);
+    let bytes = 2 * (rows * k + groups * k * n + rows * n);
+    Case::new(["matmul", "grouped", "bf16"], [groups, rows, n, k], bytes, move |gpu, seed| {
+        let offsets: Vec<u32> = (0..=groups).map(|group| offset(group) as u32).collect();
+        let state = Rigged::<bf16, bf16> {
+            a: data::normal(gpu, rows * k, seed)?,
+            b: data::normal(gpu, groups * k * n, seed + 1)?,
+            d: data::poisoned(gpu, rows * n)?,
+            scratch: Scratch::new(gpu)?,
+        };
+        rig(
+            (state, DeviceBuffer::from_slice(gpu, &offsets)?),
+            |(state, _), _| data::poison(&mut state.d),
+            move |(state, offsets), gpu| {
+                let Rigged { a, b, d, scratch } = state;
+                let a = Matrix::row_major(&*a, rows, k)?;
+                let b = Matrix::column_major(&*b, k, n)?.batched(groups, k * n)?;
+                let d = MatrixMut::row_major(d, rows, n)?;
+                matmul::grouped_into(gpu, a, b, offsets, d, Options::new(), scratch)
+            },
+            move |(state, _), _| {
+                let group_of = |row| (1..groups).take_while(|group| offset(*group) <= row).count();
+                let places = |index: usize, step: usize| {
+                    let (row, column) = (index / n, index % n);
+                    [row * k + step, (group_of(row) * n + column) * k + step]
+                };
+                compare_at(
+                    &state.d,
+                    k,
+                    Rounding::TENSOR.to_bf16(),
+                    places,
+                    |seed, index| data::normal_value::<bf16>(seed, index).into(),
+                    seed,
+                )
+            },
+        )
+    })
+    .in_operations(2 * (rows * n * k) as u64)
+    .goal_if(rows >= 65_536, "torch", 1.2)
+}
+
 /// What `ops::matmul` chooses.
 fn chosen(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<bf16, bf16>) -> GpuResult<()> {
     let Rigged { a, b, d, scratch } = state;
@@ -244,6 +306,12 @@ fn fp8(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<E4m3, bf16>) ->
     let Rigged { a, b, d, scratch } = state;
     let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
     matmul_into(gpu, a, b, MatrixMut::new(d, layouts[2])?, Options::new(), scratch)
+}
+
+fn double(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<f64, f64>) -> GpuResult<()> {
+    let Rigged { a, b, d, scratch } = state;
+    let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
+    matmul::double_into(gpu, a, b, MatrixMut::new(d, layouts[2])?, (1.0, 0.0), None, scratch)
 }
 
 /// The elements of a product that can be tuned.
