@@ -10,9 +10,9 @@ use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
-    self, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, explain_views,
-    integer_choices, integer_into, matmul_into, naive_into, registers_into, three_tf32_into,
-    tiled_into, warps_into,
+    self, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, double_into,
+    double_scratch_bytes, explain_views, integer_choices, integer_into, integer_scratch_bytes,
+    matmul_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
 };
 use ferrowarp::{Gpu, GpuResult};
 use kernels_gpu::matmul::form::{MatmulKernel, SQUARE, WIDE};
@@ -267,7 +267,12 @@ fn double(
     d: MatrixMut<f64>,
     case: Case,
 ) -> GpuResult<()> {
-    double_into(gpu, a, b, d, case.scales, None, &mut Scratch::new(gpu)?)
+    let mut scratch = Scratch::new(gpu)?;
+    scratch.reserve(gpu, double_scratch_bytes(gpu, a, b, &d)?)?;
+    let reserved = scratch.size_bytes();
+    double_into(gpu, a, b, d, case.scales, None, &mut scratch)?;
+    assert_eq!(scratch.size_bytes(), reserved);
+    Ok(())
 }
 
 #[test]
@@ -334,6 +339,25 @@ fn products_of_bytes_are_scaled_to_bytes() {
             f64::from(found) == product.value.round_ties_even().clamp(-128.0, 127.0)
         });
     }
+}
+
+/// B lies across K, and its copy pays.
+#[test]
+fn products_of_bytes_say_what_scratch_they_take() {
+    let row = ORDERS[0];
+    let (a, b) = (upload(&[1i8; 512 * 512]), upload(&[1i8; 512 * 512]));
+    let mut d = poisoned::<i8>(512 * 512);
+    let a = Matrix::new(&a, MatrixLayout::new(row, 512, 512)).unwrap();
+    let b = Matrix::new(&b, MatrixLayout::new(row, 512, 512)).unwrap();
+    let d = MatrixMut::new(&mut d, MatrixLayout::new(row, 512, 512)).unwrap();
+    let (gpu, mut scratch) = (gpu(), Scratch::new(gpu()).unwrap());
+    let choice = integer_choices(gpu, a, b, &d).unwrap()[0];
+    let bytes = integer_scratch_bytes(gpu, a, b, &d).unwrap();
+    assert_eq!(bytes, if choice.packs { 512 * 512 } else { 0 });
+    scratch.reserve(gpu, bytes).unwrap();
+    let reserved = scratch.size_bytes();
+    integer_into(gpu, a, b, d, Options::new(), &mut scratch).unwrap();
+    assert_eq!(scratch.size_bytes(), reserved);
 }
 
 /// A choice that is none of the product's, and scratch that is not allowed.

@@ -11,6 +11,7 @@ use super::steps::grid_blocks;
 use super::{Matrix, MatrixMut, Options, copies_bytes, fastest};
 use crate::error::GpuResult;
 use crate::ops::Scratch;
+use crate::ops::scratch::size_of_parts;
 use crate::ops::views::As;
 use crate::stream::AsStream;
 
@@ -18,7 +19,7 @@ use crate::stream::AsStream;
 const LEAST_PACKED: u32 = 512;
 
 /// `D = alpha · A·B + beta · C` of f64, on tensor cores. Without C, C is what D holds before; with a beta of 0 it is not read. Asynchronous;
-/// allocates only where `scratch` is too small.
+/// allocates only where `scratch` is smaller than [`double_scratch_bytes`].
 ///
 /// On Hopper the copy engine brings tiles of operands that are contiguous along K: A in row-major and B in column-major order, with rows that begin at
 /// multiples of 16 bytes. Others are copied to `scratch` first if D has 512 rows and columns or more; else the warps that multiply copy
@@ -66,6 +67,22 @@ pub fn double_into(
             stream, grid, maps, schedule, problem, alpha, beta, &a, &b, &c, c_from, d,
         )
     }
+}
+
+/// The scratch of [`double_into`] for these matrices, in bytes: copies of A and B.
+///
+/// # Errors
+/// As [`double_into`] for shapes and overlaps.
+pub fn double_scratch_bytes(
+    on: &impl AsStream,
+    a: Matrix<'_, f64>,
+    b: Matrix<'_, f64>,
+    d: &MatrixMut<'_, f64>,
+) -> GpuResult<usize> {
+    let this = Prepared::new::<f64, f64, Plain>(&a, &b, d, &Options::new())?;
+    let machine = Machine::untuned(on.as_stream().inner().context().info());
+    let copies = copies_bytes::<f64>(&this.packings_for(&this.double_choice(&machine)));
+    Ok(size_of_parts(&copies))
 }
 
 impl Prepared {

@@ -13,6 +13,7 @@ use super::steps::grid_blocks;
 use super::{Matrix, MatrixMut, Options, copies_bytes, fastest};
 use crate::error::GpuResult;
 use crate::ops::Scratch;
+use crate::ops::scratch::size_of_parts;
 use crate::ops::views::As;
 use crate::stream::AsStream;
 
@@ -22,7 +23,7 @@ const TILES: &[Tile] = &[Tile::Wide, Tile::Square];
 /// `D = alpha · A·B + beta · C` of i8 or u8, with sums of i32 that wrap, on tensor cores. To i32, alpha and beta are taken as
 /// integers, towards zero, and everything wraps; to i8 the result is computed in f32, rounded to the nearest, ties to
 /// even, and limited to -128..=127. Without C, C is what D holds before; with a beta of 0 it is not read. Asynchronous; allocates only where
-/// `scratch` is too small.
+/// `scratch` is smaller than [`integer_scratch_bytes`].
 ///
 /// On Hopper warpgroups multiply bytes that are contiguous along K: A in row-major and B in column-major order, with rows that begin at multiples of
 /// 16 bytes. Other operands are copied to `scratch` first where that pays, or warps multiply, as on other devices.
@@ -78,6 +79,26 @@ where
             ),
         }
     }
+}
+
+/// The scratch of [`integer_into`] for these matrices, in bytes: copies of A and B.
+///
+/// # Errors
+/// As [`integer_into`] for shapes and overlaps.
+pub fn integer_scratch_bytes<T: Pod, D: Integer>(
+    on: &impl AsStream,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: &MatrixMut<'_, D>,
+) -> GpuResult<usize> {
+    let this = Prepared::new::<T, D, Plain>(&a, &b, d, &Options::new())?;
+    let all = this.unsplit_choices(
+        &Machine::untuned(on.as_stream().inner().context().info()),
+        size_of::<T>(),
+        TILES,
+    );
+    let choice = fastest(all.into_iter()).unwrap_or(Choice::NONE);
+    Ok(size_of_parts(&copies_bytes::<T>(&this.packings_for(&choice))))
 }
 
 /// Everything that [`integer_into`] may launch for these matrices, the fastest first by the cost model, for [`Options::choice`].

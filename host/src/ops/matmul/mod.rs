@@ -59,9 +59,9 @@ use kernels_gpu::matmul::pack::Packing;
 use kernels_gpu::matmul::{Epilogue, Factor, Plain, Problem, Strides, finish};
 
 pub use choice::{Choice, Kernel, Tile};
-pub use doubles::double_into;
+pub use doubles::{double_into, double_scratch_bytes};
 pub use grouped::{grouped_into, grouped_scratch_bytes};
-pub use integers::{integer_choices, integer_into};
+pub use integers::{integer_choices, integer_into, integer_scratch_bytes};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
 pub use steps::{naive_into, registers_into, three_tf32_into, tiled_into, warps_into};
 pub use tuning::{Product, Tuning};
