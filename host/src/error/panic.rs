@@ -24,6 +24,9 @@ pub struct KernelPanic {
     pub thread: [u32; 3],
     /// How many more threads of the launch panicked after this one.
     pub others: u32,
+    /// The low half of the id of its grid (`%gridid`), which is that of one launch, or of the replays of one graph; `None`
+    /// where it is not known.
+    pub grid: Option<u32>,
 }
 
 impl fmt::Display for KernelPanic {
@@ -66,6 +69,7 @@ mod tests {
             block: [0, 1, 2],
             thread: [7, 0, 0],
             others: 0,
+            grid: Some(5),
         };
         let text = "kernel `gather` panicked at kernels/src/lib.rs:11:16, block (0,1,2), \
                     thread (7,0,0): index out of bounds: the len is 5 but the index is 7";

@@ -2,12 +2,12 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use cuda_std::launch::LaunchConfig;
 use smallvec::SmallVec;
 
-use super::report::Report;
+use super::report::{LaunchQueue, Report};
 use crate::lock::lock;
 
 /// How many different launches are kept apart; with more, any panic could be the stream's.
@@ -22,6 +22,8 @@ pub(crate) struct Launches {
     list: Mutex<List>,
     /// How many panics were taken from the records of the context.
     serial: Arc<AtomicU64>,
+    /// Where they were enqueued, if it is one stream.
+    queue: OnceLock<Weak<dyn LaunchQueue>>,
 }
 
 /// The time between the beginnings of two waits for the launches of one stream: a number, unique in the process for all
@@ -67,7 +69,19 @@ struct Entry {
 impl Launches {
     /// None yet, of a context whose panics `serial` counts.
     pub(super) fn new(serial: Arc<AtomicU64>) -> Self {
-        Self { epoch: AtomicU64::new(Epoch::new().0), list: Mutex::default(), serial }
+        let epoch = AtomicU64::new(Epoch::new().0);
+        Self { epoch, list: Mutex::default(), serial, queue: OnceLock::new() }
+    }
+
+    /// Says that they are those of `queue`. It is said once.
+    pub(crate) fn set_queue(&self, queue: Weak<dyn LaunchQueue>) {
+        let set = self.queue.set(queue);
+        debug_assert!(set.is_ok(), "the launches are those of another queue");
+    }
+
+    /// Where they were enqueued.
+    pub(super) fn queue(&self) -> Option<&Weak<dyn LaunchQueue>> {
+        self.queue.get()
     }
 
     /// The epoch, without a lock.
@@ -209,9 +223,10 @@ mod tests {
             block: [0; 3],
             thread: [0; 3],
             others: 0,
+            grid: None,
         };
         let kernels = kernels.iter().map(|&name| name.to_owned()).collect();
-        Report { panic, kernels, grid: [2, 1, 1], block: [block, 1, 1] }
+        Report { panic, kernels, grid: [2, 1, 1], block: [block, 1, 1], claim: None }
     }
 
     #[test]

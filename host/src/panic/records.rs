@@ -11,7 +11,7 @@ use cuda_std::panic::{Channel, KNOWN, Record, Records, SLOTS, SYMBOL};
 use super::known::Known;
 use super::message;
 use super::registry::Panics;
-use super::report::{Report, ReportSource};
+use super::report::{Claim, Report, ReportSource};
 use crate::context::{Context, Handle};
 use crate::deferred_frees::{Freed, free_or_defer};
 use crate::error::{GpuResult, KernelPanic};
@@ -26,6 +26,8 @@ pub(crate) struct ModuleRecords {
     channel: u64,
     /// How many threads of each record's grids have come too late until now.
     others: Mutex<[u32; SLOTS]>,
+    /// Which panic of each record was the last that was taken.
+    taken: Mutex<[u64; SLOTS]>,
     /// What the module's text says of the addresses in a record.
     known: Known,
     /// The kernels of the module that were looked up.
@@ -59,9 +61,15 @@ impl ModuleRecords {
         }
         let known = Known::read(ptx, &addresses(context, module)?);
         let records = allocate(context)?;
-        let (others, used) = (Mutex::default(), Mutex::default());
-        let own =
-            Arc::new(Self { context: context.clone(), records, channel, others, known, used });
+        let own = Arc::new(Self {
+            context: context.clone(),
+            records,
+            channel,
+            others: Mutex::default(),
+            taken: Mutex::default(),
+            known,
+            used: Mutex::default(),
+        });
         own.tell_device()?;
         let records: Arc<dyn ReportSource> = own.clone();
         Panics::of(context).watch(Arc::downgrade(&records));
@@ -114,8 +122,9 @@ impl ModuleRecords {
             block: block(record),
             thread: thread(record),
             others: 0,
+            grid: Some(record.ready.load(Relaxed) as u32),
         };
-        Report { panic, kernels, grid: record.grid_dim, block: record.block_dim }
+        Report { panic, kernels, grid: record.grid_dim, block: record.block_dim, claim: None }
     }
 
     /// Grids panicked for which there was no record left. It is not known which, so the panic may
@@ -125,7 +134,7 @@ impl ModuleRecords {
         let records = unsafe { self.records.as_ref() };
         let mut found = self.read(&records.records[0]);
         found.panic.message = format!("more than {SLOTS} launches panicked before the host looked");
-        (found.panic.file, found.panic.line) = (String::new(), 0);
+        (found.panic.file, found.panic.line, found.panic.grid) = (String::new(), 0, None);
         let used = lock(&self.used);
         found.kernels = used.iter().map(|&name| name.to_owned()).collect();
         found.panic.kernel = found.kernels.join("` or `");
@@ -156,18 +165,19 @@ impl ReportSource for ModuleRecords {
     fn take(&self, which: &dyn Fn(&Report) -> bool) -> Vec<Report> {
         // SAFETY: the memory lives as long as `self`, and began as zeros.
         let records = unsafe { self.records.as_ref() };
+        let mut before = lock(&self.taken);
         let mut taken = Vec::new();
         for (slot, record) in records.records.iter().enumerate() {
             // The upper half of the owner counts the panics of the record.
             let generation = record.ready.load(Acquire) >> 32;
-            if generation == record.seen.load(Relaxed) {
+            if generation == before[slot] {
                 continue;
             }
             let mut found = self.read(record);
             if which(&found) {
                 found.panic.others = self.late(slot);
-                record.thread.store(0, Relaxed);
-                record.seen.store(generation, Release);
+                found.claim = Some(Claim { slot, generation });
+                before[slot] = generation;
                 taken.push(found);
             }
         }
@@ -176,6 +186,15 @@ impl ReportSource for ModuleRecords {
             taken.extend(self.lost());
         }
         taken
+    }
+
+    fn free(&self, Claim { slot, generation }: Claim) {
+        // Threads of the grid that came since count with no other panic.
+        self.late(slot);
+        // SAFETY: as in `take`.
+        let record = unsafe { &self.records.as_ref().records[slot] };
+        record.thread.store(0, Relaxed);
+        record.seen.store(generation, Release);
     }
 }
 

@@ -56,7 +56,7 @@ impl Stream {
     }
 
     pub(crate) fn of_inner(inner: StreamInner, module: &Arc<KernelModule>) -> Self {
-        let inner = Arc::new(inner);
+        let inner = inner.into_shared();
         module.used_on(&inner);
         Self { inner, module: module.clone() }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use cuda_driver::sys::{self, stream_flags::NON_BLOCKING};
 use cuda_std::launch::{Home, LaunchConfig};
@@ -17,7 +17,7 @@ use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
 use crate::host_callback::in_host_callback;
-use crate::panic::{Epoch, Launches, Panics};
+use crate::panic::{Epoch, LaunchQueue, Launches, Panics};
 
 /// What a driver's stream that is not this crate's belongs to.
 pub(crate) trait StreamOwner: Send + Sync + UnwindSafe + RefUnwindSafe {}
@@ -101,6 +101,14 @@ impl StreamInner {
             postponed: Postponed::default(),
             owner,
         }
+    }
+
+    /// The stream as buffers and programs hold it. From now on its launches know whether they are done.
+    pub(super) fn into_shared(self) -> Arc<Self> {
+        let own = Arc::new(self);
+        let queue: Weak<dyn LaunchQueue> = Arc::<Self>::downgrade(&own);
+        own.launches.set_queue(queue);
+        own
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -297,6 +305,20 @@ impl StreamInner {
     /// Checks that memory whose home this is can be used on a stream of `context`.
     pub(crate) fn check_device(&self, context: &Context, what: &'static str) -> GpuResult<()> {
         check_same(context, &self.context, what)
+    }
+}
+
+impl LaunchQueue for StreamInner {
+    /// This may run while an error is handled, so a fault that the driver returns here is left to the next call.
+    fn is_done(&self) -> bool {
+        let mut status = sys::stream_capture_status::NONE;
+        // A query would break a capture.
+        // SAFETY: `status` is writable, and the stream lives.
+        let asked = || unsafe { sys::cuStreamIsCapturing(self.handle, &mut status) };
+        self.context.release(asked)
+            && status == sys::stream_capture_status::NONE
+            // SAFETY: as above.
+            && self.context.release(|| unsafe { sys::cuStreamQuery(self.handle) })
     }
 }
 

@@ -197,8 +197,8 @@ pub(super) fn leave_after_panic() {
     }
 }
 
-/// The rest of [`leave_after_panic`]: whether a record is this grid's, and not taken by the host yet. (Then it
-/// may be that of an earlier replay of the same graph, whose grids may have the same id.)
+/// The rest of [`leave_after_panic`]: whether a record is this grid's, and not freed by the host yet, which frees it when
+/// the grid has ended. (A free one may be that of an earlier replay of the same graph, whose grids may have the same id.)
 #[inline(always)]
 fn leave() {
     /// Looks at one record: the owner at an offset in the channel, and what the host has seen of it.
@@ -248,7 +248,7 @@ fn leave() {
 const _: () = assert!(offset_of!(Channel, owners) == 8 && SLOTS == 8);
 
 /// The low half of the grid's id. Replays of a graph may have the same one, so it alone tells no launch.
-fn grid() -> u32 {
+pub(crate) fn grid() -> u32 {
     let grid: u64;
     // SAFETY: reading a special register has no precondition.
     unsafe {

@@ -58,6 +58,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use cuda_std_macros::gpu_only;
 
 #[cfg(target_os = "cuda")]
+pub(crate) use device::grid;
+#[cfg(target_os = "cuda")]
 pub use device::report;
 
 /// The number of grids whose panics can be recorded before the host reads the records.
@@ -131,7 +133,8 @@ pub struct Records<const N: usize = SLOTS> {
 pub struct Record {
     /// The owner of the record whose panic is here; written last.
     pub ready: AtomicU64,
-    /// How many panics the host has taken from here. The record is free when its owner's is one of them.
+    /// How many panics the host is done with: it has taken them from here, and their grids have ended. The record is free
+    /// when its owner's is one of them.
     pub seen: AtomicU64,
     /// The index of the block that has the record: x, then 16 bits each for y and z.
     pub block: AtomicU64,
