@@ -202,7 +202,8 @@ impl<T: Pod> RingConsumer<'_, T> {
                 }
             });
             if wait.pause() {
-                last = warp.any(warp.thread_rank() == 0 && self.is_closed());
+                // All lanes look, because lane 0 may have panicked.
+                last = warp.any(self.is_closed());
                 self.end.refresh();
             }
         }
@@ -367,7 +368,8 @@ impl<T: Pod> RingProducer<'_, T> {
                 }
             });
             if wait.pause() {
-                if warp.any(rank == 0 && self.is_closed()) {
+                // As in `recv_warp`.
+                if warp.any(self.is_closed()) {
                     return Err(Closed);
                 }
                 self.end.refresh();
