@@ -262,7 +262,7 @@ impl SharedMemory {
     /// # Errors
     /// The fault or the panic of one of them, each time.
     pub(crate) fn is_over(&self) -> GpuResult<bool> {
-        self.watch.get().map_or(Ok(()), |watch| watch())?;
+        self.watched()?;
         self.known_panic()?;
         if !self.launched.load(Ordering::Acquire) || self.unknown.load(Ordering::Acquire) {
             return self.context.lost().map_or(Ok(false), Err);
@@ -277,12 +277,21 @@ impl SharedMemory {
                 Err(error) => {
                     if let GpuError::KernelPanic(panic) = &error {
                         let _ = self.panic.set((**panic).clone());
+                        drop(uses);
+                        // Now that the panic is there, the watch may return it with the kernel's name.
+                        self.watched()?;
                     }
                     return Err(error);
                 }
             }
         }
         Ok(true)
+    }
+
+    /// # Errors
+    /// The failure that the watch returns.
+    fn watched(&self) -> GpuResult<()> {
+        self.watch.get().map_or(Ok(()), |watch| watch())
     }
 
     /// # Errors
@@ -295,6 +304,11 @@ impl SharedMemory {
     fn control(&self) -> Option<&Control> {
         // SAFETY: the block lives as long as `self`.
         self.closer.as_ref().map(|closer| &**unsafe { closer.control.as_ref() })
+    }
+
+    /// The low half of the id of the grid that was the last to take the receiving end of the ring, if one did.
+    pub(crate) fn receiving_grid(&self) -> Option<u32> {
+        self.control().and_then(Control::receiving_grid)
     }
 
     /// Closes the host's sending end: kernels then see that no more messages come.

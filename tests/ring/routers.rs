@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use cuda_std::panic::SLOTS;
 use ferrowarp::completion::block_on;
-use ferrowarp::{Bridge, Caller, Gpu, GpuError, GpuResult, Grid1, Receiver, Router};
+use ferrowarp::{Bridge, Caller, Gpu, GpuError, GpuResult, Grid1, Receiver, Ring, Router};
 use kernels_gpu::persistent::messages::{Divide, VectorMessage, ring_messages};
 use kernels_gpu::persistent::routed::ROUNDS_IN_FLIGHT;
 use kernels_gpu::persistent::{route_add, route_parity, route_rounds};
@@ -175,10 +176,61 @@ fn the_panic_of_one_kernel_ends_all_with_its_name() -> GpuResult<()> {
     router.send("hub", &(u32::MAX - 1))?;
     names_it(&receiver.recv().unwrap_err(), "two");
     drop(router);
-    // And seen by none but the shutdown.
-    let (router, _receiver) = diamond(&gpu, 4, Bridge::Mapped)?;
-    router.send("parity", &u32::MAX)?;
-    names_it(&router.shut_down().unwrap_err(), "odd");
+    // And seen by none but the shutdown, which first waits for "even": another launch of the same kernel.
+    for _ in 0..4 {
+        let (router, _receiver) = diamond(&gpu, 4, Bridge::Mapped)?;
+        router.send("parity", &u32::MAX)?;
+        names_it(&router.shut_down().unwrap_err(), "odd");
+        // None is left behind.
+        gpu.synchronize()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_panic_of_kernels_that_cannot_be_identified_names_them_all() -> GpuResult<()> {
+    let (gpu, _turn) = gpu();
+    let names = ["left", "right"];
+    let (mut router, receiver) = Router::<u32>::new(&gpu, &names, 4, Bridge::Mapped)?;
+    // The kernels receive from rings that are not the router's, so it does not know their grids.
+    let ring = || Ring::to_device(&gpu, 4, Bridge::Mapped);
+    let rings = [ring()?, ring()?];
+    for (name, (_, numbers)) in names.into_iter().zip(&rings) {
+        router.start(name, |launcher, mail| {
+            route_add::launch(launcher, Grid1::new(1), 1, numbers, mail.to_host())
+        })?;
+    }
+    let [(left, _), (right, _)] = &rings;
+    left.send(&1)?;
+    assert_eq!(receiver.recv()?, Some(2));
+    right.send(&u32::MAX)?;
+    let received = receiver.recv().unwrap_err();
+    for error in [received, router.check().unwrap_err(), router.shut_down().unwrap_err()] {
+        assert!(error.panic().is_some(), "another error: {error}");
+        let words = error.to_string();
+        assert!(words.contains("the kernel `left` or `right` of a router"), "{words}");
+    }
+    gpu.synchronize()
+}
+
+#[test]
+fn kernels_end_whose_panics_find_no_record() -> GpuResult<()> {
+    let (gpu, _turn) = gpu();
+    let names: Vec<_> = (0..SLOTS + 2).map(|index| format!("kernel {index}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let (mut router, _receiver) = Router::<u32>::new(&gpu, &names, 4, Bridge::Mapped)?;
+    for name in &names {
+        router.start(name, |launcher, mail| {
+            route_add::launch(launcher, Grid1::new(1), 1, mail.from_host(), mail.to_host())
+        })?;
+    }
+    names.iter().try_for_each(|name| router.send(name, &u32::MAX))?;
+    let error = router.shut_down().unwrap_err();
+    assert!(error.panic().is_some(), "another error: {error}");
+    assert!(error.to_string().contains("the kernel `kernel "), "{error}");
+    // Of the other panics the first one is returned here; a kernel that still runs would be another error.
+    let end = gpu.synchronize();
+    assert!(end.as_ref().err().is_none_or(|error| error.panic().is_some()), "{end:?}");
     gpu.synchronize()
 }
 
@@ -273,8 +325,7 @@ fn a_caller_calls_a_kernel_of_a_router() -> GpuResult<()> {
     let error = caller.call(&Divide { dividend: 1, divisor: 0 }).wait().unwrap_err();
     let end = router.shut_down().unwrap_err();
     assert!(error.panic().is_some() && end.panic().is_some(), "{error}; {end}");
-    // Whichever of them finds the panic through the router names its kernel.
     let is_named = |error: &GpuError| error.to_string().contains("kernel `vectors`");
-    assert!(is_named(&error) || is_named(&end), "{error}; {end}");
+    assert!(is_named(&error) && is_named(&end), "{error}; {end}");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Persistent kernels.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct PersistentKernel {
     stream: Stream,
     /// The memory of its rings.
     rings: Vec<Arc<dyn Any + Send + Sync>>,
+    /// How many launches it is.
+    launches: usize,
     patience: Duration,
     ended: bool,
 }
@@ -36,6 +38,7 @@ pub struct PersistentKernel {
 pub struct Launcher {
     stream: Stream,
     rings: RefCell<Vec<Arc<dyn Any + Send + Sync>>>,
+    launches: Cell<usize>,
 }
 
 impl Launch for Launcher {
@@ -49,6 +52,7 @@ impl Launch for Launcher {
     ) -> GpuResult<()> {
         let shared = args.homes().filter(|&home| shared_of(home).is_some());
         self.rings.borrow_mut().extend(shared.map(Home::keep));
+        self.launches.update(|launches| launches + 1);
         // SAFETY: the caller's promise.
         unsafe { self.stream.launch(kernel, config, args) }
     }
@@ -70,11 +74,12 @@ impl PersistentKernel {
         let context = parent.inner().context();
         let stream = Stream::new(context, parent.module())?;
         PersistentKernels::of(context).add(stream.inner());
-        let launcher = Launcher { stream: stream.clone(), rings: RefCell::default() };
+        let (rings, launches) = (RefCell::default(), Cell::new(0));
+        let launcher = Launcher { stream: stream.clone(), rings, launches };
         let launched = launch(&launcher);
-        let rings = launcher.rings.into_inner();
+        let (rings, launches) = (launcher.rings.into_inner(), launcher.launches.get());
         // Where some kernels were launched and others not, dropping it ends the former.
-        let kernel = Self { stream, rings, patience: PATIENCE, ended: false };
+        let kernel = Self { stream, rings, launches, patience: PATIENCE, ended: false };
         launched.map(|()| kernel)
     }
 
@@ -109,6 +114,11 @@ impl PersistentKernel {
     /// Whether it ends in the time that it may take to answer what is left.
     pub(super) fn ends_in_time(&self) -> GpuResult<bool> {
         self.stream.synchronize_timeout(self.patience)
+    }
+
+    /// Whether it is one launch, so that there is one grid alone.
+    pub(super) fn is_one_launch(&self) -> bool {
+        self.launches == 1
     }
 
     /// Records an event after it.

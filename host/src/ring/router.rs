@@ -15,6 +15,7 @@ use super::sender::Sender;
 use crate::error::{GpuError, GpuResult, KernelPanic};
 use crate::event::Event;
 use crate::lock::lock;
+use crate::panic::Panics;
 use crate::shared_memory::SharedMemory;
 use crate::stream::{AsStream, Stream};
 
@@ -67,6 +68,11 @@ const SENDING: &str = "sending through a router";
 /// When one kernel panics, all waits for messages from and to the router's kernels return that panic with the kernel's
 /// name, after what had been received; all mailboxes are closed, so that the other kernels end, too. The host sees the
 /// panic when it waits, in [`check`](Self::check) and in [`shut_down`](Self::shut_down).
+///
+/// A kernel that receives from its [`inbox`](Mailboxes::inbox) or [`from_host`](Mailboxes::from_host) publishes the id of its
+/// grid, and the record of a panic has the id of the grid that panicked. So the name is right even where several names run the
+/// same kernel. A kernel that receives from neither mailbox, or a name that stands for several launches, cannot be identified:
+/// the error then lists all such names.
 #[doc(alias = "K2K")]
 pub struct Router<T: Pod> {
     on: Stream,
@@ -150,8 +156,12 @@ impl<T: Pod> Router<T> {
         if let Some(patience) = self.patience {
             kernel.set_shutdown_timeout(patience);
         }
-        self.fate.add(name, kernel.event_after()?);
         let node = &mut self.nodes[own];
+        self.fate.add(Routed {
+            name: name.to_owned(),
+            end: kernel.event_after()?,
+            mail: kernel.is_one_launch().then(|| node.rings().map(Arc::downgrade)),
+        });
         (node.kernel, node.links) = (Some(kernel), links);
         Ok(())
     }
@@ -369,12 +379,58 @@ impl<'a, T: Pod> Mailboxes<'a, T> {
     }
 }
 
+/// A kernel of a router, and how its panic is recognised.
+struct Routed {
+    name: String,
+    /// An event after it.
+    end: Event,
+    /// The memory of the mailboxes that it alone receives from; `None` where the name stands for several launches.
+    mail: Option<[Weak<SharedMemory>; 2]>,
+}
+
+impl Routed {
+    /// The low half of its grid's id, once the kernel runs, if it receives from one of its mailboxes.
+    fn grid(&self) -> Option<u32> {
+        let mail = self.mail.iter().flatten().filter_map(Weak::upgrade);
+        mail.filter_map(|ring| ring.receiving_grid()).next()
+    }
+
+    /// Its panic, once it has ended. Where there is none of the grid that the kernel has published, or it has published
+    /// none, it may be the panic of another launch of the same kernel and shape.
+    ///
+    /// # Errors
+    /// The fault of the device.
+    fn panic(&self) -> GpuResult<Option<KernelPanic>> {
+        if !self.end.query()? {
+            return Ok(None);
+        }
+        let panics = Panics::of(self.end.context());
+        if let Some(own) = self.grid().and_then(|grid| panics.of_grid(grid)) {
+            return Ok(Some(own));
+        }
+        match self.end.is_complete() {
+            Err(GpuError::KernelPanic(panic)) => Ok(Some(*panic)),
+            other => other.map(|_| None),
+        }
+    }
+}
+
+/// The names of the kernels that the panic can be of: the one that has published that grid, or else all that have published
+/// none.
+fn candidates(kernels: &[Routed], panic: &KernelPanic) -> Vec<String> {
+    let of = |grid: Option<u32>| {
+        let own = kernels.iter().filter(move |kernel| kernel.grid() == grid);
+        own.map(|kernel| kernel.name.clone()).collect::<Vec<_>>()
+    };
+    let known = of(panic.grid);
+    if known.is_empty() { of(None) } else { known }
+}
+
 /// What the kernels of a router share: the failure of one is that of all.
 struct Fate {
-    /// An event after each kernel.
-    kernels: Mutex<Vec<(String, Event)>>,
+    kernels: Mutex<Vec<Routed>>,
     rings: Vec<Weak<SharedMemory>>,
-    /// The first panic, and whose it is.
+    /// The first panic, and whose it is: several names with `or` between where it is one of them.
     panic: OnceLock<(String, KernelPanic)>,
 }
 
@@ -391,8 +447,8 @@ impl Fate {
         fate
     }
 
-    fn add(&self, name: &str, event: Event) {
-        lock(&self.kernels).push((name.to_owned(), event));
+    fn add(&self, kernel: Routed) {
+        lock(&self.kernels).push(kernel);
     }
 
     /// # Errors
@@ -411,20 +467,24 @@ impl Fate {
     }
 
     /// Notes the first panic, and closes all rings after it.
+    ///
+    /// # Errors
+    /// The fault of the device; the panic of another launch of the same kernel, which is not the router's.
     fn look(&self) -> GpuResult<()> {
         let kernels = lock(&self.kernels);
-        for (name, event) in kernels.iter() {
-            match event.is_complete() {
-                Err(GpuError::KernelPanic(panic)) => {
-                    let _ = self.panic.set((name.clone(), *panic));
-                    self.close_all();
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-                Ok(_) => {}
+        let mut elsewhere = Ok(());
+        for kernel in kernels.iter() {
+            let Some(panic) = kernel.panic()? else { continue };
+            let names = candidates(&kernels, &panic);
+            if names.is_empty() {
+                elsewhere = Err(panic.into());
+                continue;
             }
+            let _ = self.panic.set((names.join("` or `"), panic));
+            self.close_all();
+            return Ok(());
         }
-        Ok(())
+        elsewhere
     }
 
     fn close_all(&self) {

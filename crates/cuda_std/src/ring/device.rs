@@ -131,6 +131,8 @@ impl<T: Pod> RingConsumer<'_, T> {
         // SAFETY: the caller's promise.
         let end =
             unsafe { End::from_raw_parts(values, [arrived, free, own, other, control], capacity) };
+        #[cfg(target_os = "cuda")]
+        end.control.receiving_grid.store(1 << 32 | u64::from(crate::panic::grid()), Relaxed);
         Self { end }
     }
 

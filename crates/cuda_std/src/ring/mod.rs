@@ -57,6 +57,7 @@ pub use device::{RingConsumer, RingProducer};
 pub use message::{Envelope, MessageError, MessageHeader, RingMessage, RingRequest};
 pub use slots::{Slots, Turn};
 
+use crate::atomic::Ordering::Relaxed;
 use crate::atomic::{Atomic, scope};
 use crate::cache_line::{CACHE_LINE_BYTES, CacheLineAligned};
 use bytemuck::{Pod, Zeroable};
@@ -86,6 +87,18 @@ pub struct Control {
     pub empty_waits: Atomic<u64, scope::System>,
     /// The most messages that were in the ring at once: as the host's side saw it, or else the senders'.
     pub high_water: Atomic<u64, scope::System>,
+    /// The grid that was the last to take the receiving side on a device: the low half of its id, and 1 above it.
+    pub receiving_grid: Atomic<u64, scope::System>,
+}
+
+impl Control {
+    /// The low half of the id of the grid that was the last to take the receiving side on a device, if one did. The record
+    /// of a [panic](crate::panic) has the id, too, so that the host knows which launch of a kernel it is of.
+    #[must_use]
+    pub fn receiving_grid(&self) -> Option<u32> {
+        let word = self.receiving_grid.load(Relaxed);
+        (word >> 32 != 0).then_some(word as u32)
+    }
 }
 
 // SAFETY: zero is a value of atomic numbers.
@@ -125,6 +138,7 @@ const _: () = {
     assert!(offset_of!(Control, full_waits) == 8);
     assert!(offset_of!(Control, empty_waits) == 16);
     assert!(offset_of!(Control, high_water) == 24);
+    assert!(offset_of!(Control, receiving_grid) == 32);
     assert!(size_of::<Telemetry>() == 64);
     assert!(align_of::<Telemetry>() == 64);
     assert!(offset_of!(Telemetry, full_waits) == 16);
