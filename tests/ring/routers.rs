@@ -225,6 +225,12 @@ fn kernels_end_whose_panics_find_no_record() -> GpuResult<()> {
         })?;
     }
     names.iter().try_for_each(|name| router.send(name, &u32::MAX))?;
+    // All have taken their message before the host looks at a record, and frees one.
+    for name in &names {
+        while router.sender(name)?.telemetry()?.received == 0 {
+            thread::yield_now();
+        }
+    }
     let error = router.shut_down().unwrap_err();
     assert!(error.panic().is_some(), "another error: {error}");
     assert!(error.to_string().contains("the kernel `kernel "), "{error}");
