@@ -13,6 +13,8 @@ mod completion;
 mod cust_memory;
 #[path = "host/device_vec.rs"]
 mod device_vec;
+#[path = "host/dlpack.rs"]
+mod dlpack;
 #[path = "host/faults.rs"]
 mod faults;
 #[path = "host/futures.rs"]

@@ -120,6 +120,12 @@ fn matmul() {
     );
 }
 
+#[test]
+fn dlpack() {
+    let expected = ["a tensor of shape [3, 4] came back; its sum is 66", "that of the shared part 96"];
+    assert_prints("14_dlpack", &expected);
+}
+
 /// The manifest lists the files by hand, since they lie beside it. Those with a number are run here; the programs behind
 /// features have tests of their own.
 #[test]

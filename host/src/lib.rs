@@ -31,6 +31,7 @@
 //! | many launches as one | [`graph`] |
 //! | a persistent kernel that answers messages | [`ring`] |
 //! | kernels exchanged while the program runs | [`reload`] |
+//! | memory and streams of other code | [`DeviceBuffer::from_raw_parts`], [`Stream::wait_for_raw`]; DLPack's tensors in [`dlpack`] |
 //! | several devices, or streams for several threads | [`devices`], [`GpuPool`], [`StreamPool`] |
 //! | what went wrong | [`GpuError`]; [`KernelPanic`] for panics in kernels |
 //! | which device it is, and whether it is emulated | [`Gpu::info`], [`backend`] |
@@ -46,6 +47,8 @@ pub mod cust;
 mod deferred_frees;
 pub mod device;
 mod device_sync;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
 pub mod error;
 pub mod event;
 mod foreign;

@@ -11,17 +11,17 @@ use ferrowarp::{DeviceBuffer, GpuResult, Stream};
 use crate::gate::Gate;
 use crate::kernels::{churn, churned, gpu};
 
-const LEN: usize = 256;
+pub const LEN: usize = 256;
 
 /// Memory of other code, which frees it, and notes that.
-struct Owner {
-    address: u64,
-    is_freed: Arc<AtomicBool>,
+pub struct Owner {
+    pub address: u64,
+    pub is_freed: Arc<AtomicBool>,
 }
 
 impl Owner {
     /// `LEN` words, each 3.
-    fn new() -> Self {
+    pub fn new() -> Self {
         // A context is current on this thread.
         gpu().synchronize().unwrap();
         let mut address = 0;
@@ -44,12 +44,13 @@ impl Drop for Owner {
         // SAFETY: the memory was allocated by `new`, and who dropped this has ended its uses.
         let code = unsafe { sys::cuMemFree_v2(self.address) };
         assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
-        self.is_freed.store(true, Ordering::Release);
+        let before = self.is_freed.swap(true, Ordering::Release);
+        assert!(!before, "it is freed once");
     }
 }
 
 /// Whether it becomes true soon, while this thread calls the driver.
-fn becomes(flag: &AtomicBool) -> bool {
+pub fn becomes(flag: &AtomicBool) -> bool {
     let end = Instant::now() + Duration::from_secs(60);
     while !flag.load(Ordering::Acquire) && Instant::now() < end {
         gpu().memory_info().unwrap();
@@ -128,10 +129,10 @@ fn an_address_that_no_buffer_can_have_is_refused_and_its_owner_dropped() -> GpuR
 }
 
 /// A stream of other code.
-struct Raw(sys::CUstream);
+pub struct Raw(pub sys::CUstream);
 
 impl Raw {
-    fn new() -> Self {
+    pub fn new() -> Self {
         gpu().synchronize().unwrap();
         let mut stream = ptr::null_mut();
         // SAFETY: the place is writable.

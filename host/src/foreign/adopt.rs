@@ -178,8 +178,20 @@ impl Stream {
     /// # Safety
     /// As [`wait_for_raw`](Self::wait_for_raw).
     pub unsafe fn raw_waits(&self, raw: *mut c_void) -> GpuResult<()> {
-        let event = self.record_event()?;
-        let waits = self.inner().context().call("cuStreamWaitEvent", || {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner().raw_waits(raw) }
+    }
+}
+
+impl StreamInner {
+    /// See [`Stream::raw_waits`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn raw_waits(&self, raw: *mut c_void) -> GpuResult<()> {
+        let event = Event::untimed(self.context())?;
+        self.record_into(&event)?;
+        let waits = self.context().call("cuStreamWaitEvent", || {
             // SAFETY: the event lives, and the stream by the caller's promise; no flags are defined.
             unsafe { sys::cuStreamWaitEvent(raw.cast(), event.handle(), 0) }
         });

@@ -14,6 +14,8 @@ use super::resource::{MemoryResource, PinnedHostMemory, PinnedMemoryResource, ki
 use super::write_combined::WriteCombined;
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
+#[cfg(feature = "dlpack")]
+use crate::stream::StreamInner;
 
 /// How page-locked memory is made.
 ///
@@ -198,6 +200,14 @@ impl<T: Pod> PinnedBuffer<T> {
         len: usize,
     ) -> GpuResult<Self> {
         Ok(Self { memory: HostAllocation::zeroed(on, memory.clone(), len)? })
+    }
+}
+
+#[cfg(feature = "dlpack")]
+impl<T: Pod> PinnedBuffer<T> {
+    /// The stream that it was made on.
+    pub(crate) fn home(&self) -> &Arc<StreamInner> {
+        self.memory.memory.home()
     }
 }
 
