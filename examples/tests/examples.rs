@@ -122,7 +122,8 @@ fn matmul() {
 
 #[test]
 fn dlpack() {
-    let expected = ["a tensor of shape [3, 4] came back; its sum is 66", "that of the shared part 96"];
+    let expected =
+        ["a tensor of shape [3, 4] came back; its sum is 66", "that of the shared part 96"];
     assert_prints("14_dlpack", &expected);
 }
 

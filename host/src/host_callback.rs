@@ -3,11 +3,12 @@
 //! What is dropped in a callback and would call the driver is kept until a thread that may call it does so.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::lock::lock;
-use crate::thread_state::THREAD;
+use crate::thread_state::{THREAD, ThreadState};
 
 /// Whether this thread is in a host callback.
 #[inline]
@@ -17,14 +18,31 @@ pub(crate) fn in_host_callback() -> bool {
 
 /// Runs `function` as a host callback.
 pub(crate) fn run_as_host_callback<R>(function: impl FnOnce() -> R) -> R {
-    struct Leave(bool);
-    impl Drop for Leave {
+    with_flag(|thread| &thread.in_host_callback, function)
+}
+
+/// Whether this thread's driver calls leave what is deferred.
+pub(crate) fn keeps_deferred() -> bool {
+    THREAD.with(|thread| thread.keeps_deferred.get())
+}
+
+/// Runs `work`, whose driver calls leave what is deferred: this thread holds a lock that a drop may take.
+pub(crate) fn keeping_deferred<R>(work: impl FnOnce() -> R) -> R {
+    with_flag(|thread| &thread.keeps_deferred, work)
+}
+
+type Flag = fn(&ThreadState) -> &Cell<bool>;
+
+/// Runs `work` with a flag of this thread set.
+fn with_flag<R>(flag: Flag, work: impl FnOnce() -> R) -> R {
+    struct Restore(Flag, bool);
+    impl Drop for Restore {
         fn drop(&mut self) {
-            THREAD.with(|thread| thread.in_host_callback.set(self.0));
+            THREAD.with(|thread| self.0(thread).set(self.1));
         }
     }
-    let _leave = Leave(THREAD.with(|thread| thread.in_host_callback.replace(true)));
-    function()
+    let _restore = Restore(flag, THREAD.with(|thread| flag(thread).replace(true)));
+    work()
 }
 
 static DEFERRED: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
@@ -46,10 +64,10 @@ pub(crate) fn drop_deferred() {
 
 #[cold]
 fn drop_all_deferred() {
-    if ANY_DEFERRED.swap(false, Ordering::AcqRel) {
+    if !keeps_deferred() && ANY_DEFERRED.swap(false, Ordering::AcqRel) {
         let deferred = std::mem::take(&mut *lock(&DEFERRED));
-        // Dropping them may call the driver, and so this function again: the lock is released before.
-        drop(deferred);
+        // Dropping them may call the driver, and defer more: the lock is released before.
+        keeping_deferred(|| drop(deferred));
     }
 }
 

@@ -1,5 +1,5 @@
-//! What this thread is doing that changes what its calls do: capturing, running a host callback, enqueuing branches. The three
-//! lie in one cache line, because each launch reads them, and by then the driver has evicted the processor's caches.
+//! What this thread is doing that changes what its calls do: capturing, running a host callback, enqueuing branches, keeping what
+//! is deferred. All lie in one cache line, because each launch reads them, and by then the driver has evicted the processor's caches.
 
 use std::cell::Cell;
 
@@ -13,6 +13,8 @@ pub(crate) struct ThreadState {
     pub(crate) in_host_callback: Cell<bool>,
     /// How many scopes it is in that enqueue branches.
     pub(crate) forks: Cell<u32>,
+    /// Whether its driver calls leave what is deferred: it holds a lock that a drop may take, or is dropping what was deferred.
+    pub(crate) keeps_deferred: Cell<bool>,
 }
 
 thread_local! {
@@ -21,6 +23,7 @@ thread_local! {
             mode: Cell::new(Mode::Execute),
             in_host_callback: Cell::new(false),
             forks: Cell::new(0),
+            keeps_deferred: Cell::new(false),
         }
     };
 }

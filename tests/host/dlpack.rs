@@ -210,9 +210,8 @@ fn memory_that_the_host_reaches_becomes_a_tensor_too() -> GpuResult<()> {
 #[test]
 fn exports_that_cannot_be_are_refused() -> GpuResult<()> {
     let buffer = || DeviceBuffer::<u32>::zeroed(gpu(), 6);
-    let export = |shape: &[usize], stream| {
-        buffer()?.into_dlpack::<Versioned>(shape, stream).map(drop)
-    };
+    let export =
+        |shape: &[usize], stream| buffer()?.into_dlpack::<Versioned>(shape, stream).map(drop);
     for shape in [&[5][..], &[], &[2, 4], &[usize::MAX, 2]] {
         let error = export(shape, ConsumerStream::NO_SYNC).unwrap_err();
         assert!(matches!(error, GpuError::SizeMismatch { found: 6, .. }), "{error}");
@@ -433,8 +432,7 @@ fn a_tensor_is_deleted_once_whatever_becomes_of_it() -> GpuResult<()> {
 #[test]
 fn a_tensor_without_elements_needs_no_memory() -> GpuResult<()> {
     let no_data = |tensor: &mut DLTensor| tensor.data = ptr::null_mut();
-    let (tensor, deletions) =
-        edited::<Versioned>(&[3, 0], &[7, -2], DlpackFlags::empty(), no_data);
+    let (tensor, deletions) = edited::<Versioned>(&[3, 0], &[7, -2], DlpackFlags::empty(), no_data);
     let none = import(tensor)?;
     assert!(none.is_empty() && none.to_vec()?.is_empty());
     drop(none);

@@ -1,8 +1,9 @@
 //! Tensors of this crate's memory.
 
+use std::mem::ManuallyDrop;
 use std::ops::RangeBounds;
-use std::ptr;
 use std::sync::Arc;
+use std::{ptr, thread};
 
 use cuda_driver::Backend;
 use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType};
@@ -15,7 +16,7 @@ use crate::context::Context;
 use crate::device::backend;
 use crate::device_sync::drop_after_all_work;
 use crate::error::{GpuError, GpuResult};
-use crate::host_callback::defer_drop;
+use crate::host_callback::keeps_deferred;
 use crate::memory::{DeviceBuffer, DeviceSlice, PinnedBuffer, UnifiedBuffer};
 use crate::stream::StreamInner;
 use crate::thread_state::may_call_driver;
@@ -184,13 +185,17 @@ struct Exported<O: Send + 'static> {
 
 impl<O: Send + 'static> Drop for Exported<O> {
     /// A consumer may have enqueued uses on streams that are not known here, so the device has to be done with all of its work. A thread
-    /// that cannot wait, in a capture or a host callback, leaves that to the next driver call.
+    /// of its own waits for that where this one cannot, in a capture or a host callback, or where the wait would surprise it, since
+    /// it drops what another thread has left.
     fn drop(&mut self) {
         let Some(owner) = self.owner.take() else { return };
-        if may_call_driver() {
-            drop_after_all_work(&self.context, owner);
-        } else {
-            defer_drop(Box::new(Self { owner: Some(owner), context: self.context.clone() }));
+        let context = self.context.clone();
+        if may_call_driver() && !keeps_deferred() {
+            return drop_after_all_work(&context, owner);
         }
+        // Where the system has no thread, the memory leaks.
+        let owner = ManuallyDrop::new(owner);
+        let wait = move || drop_after_all_work(&context, ManuallyDrop::into_inner(owner));
+        let _ = thread::Builder::new().name("ferrowarp dlpack".to_owned()).spawn(wait);
     }
 }

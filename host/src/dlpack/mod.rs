@@ -48,7 +48,8 @@
 //! # When the memory is freed
 //!
 //! - The last owner of an exported tensor drops it when it has enqueued its last use, on streams that are not known here. So the drop waits
-//!   for all work on the device, and then frees the memory. While a persistent kernel runs, that wait would not end: the memory leaks then.
+//!   for all work on the device, and then frees the memory. In a capture or a host callback, which must not wait, a thread of its own does
+//!   that. While a persistent kernel runs, the wait would not end: the memory leaks then.
 //! - The tensor behind an imported buffer goes back to its producer when the work is done that the buffer's stream has when the buffer is
 //!   dropped; no thread waits for that.
 

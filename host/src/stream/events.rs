@@ -16,6 +16,7 @@ use crate::completion::{
 };
 use crate::error::{DriverError, GpuError, GpuResult};
 use crate::event::{Event, not_ready};
+use crate::host_callback::keeping_deferred;
 use crate::lock::lock;
 use crate::panic::Panics;
 
@@ -40,10 +41,12 @@ type Kept = Option<Box<dyn Any + Send>>;
 impl StreamInner {
     /// Records `event`, and numbers it.
     pub(super) fn record_numbered(&self, event: &Event) -> GpuResult<u64> {
-        let mut events = self.events();
-        self.record_raw(event)?;
-        events.last += 1;
-        Ok(events.last)
+        keeping_deferred(|| {
+            let mut events = self.events();
+            self.record_raw(event)?;
+            events.last += 1;
+            Ok(events.last)
+        })
     }
 
     /// A future for the end of all work that is enqueued now; `kept` lives until then.
@@ -52,7 +55,7 @@ impl StreamInner {
         // after this.
         let work = self.context.submissions();
         let moment = self.launches.clock();
-        let armed = self.end_signal(&mut self.events(), work, kept);
+        let armed = keeping_deferred(|| self.end_signal(&mut self.events(), work, kept));
         Completion::new(self, armed, Awaited::Stream(moment))
     }
 
@@ -110,14 +113,17 @@ impl StreamInner {
         number: u64,
         kept_signal: &Mutex<Option<Arc<Signal>>>,
     ) -> Completion {
-        let mut events = self.events();
-        let mut kept_signal = lock(kept_signal);
-        let known = kept_signal.clone().filter(|signal| !signal.has_failed());
-        let armed = match known {
-            Some(signal) => Ok(signal),
-            None => self.signal_event(&mut events, event, number),
-        };
-        *kept_signal = armed.as_ref().ok().cloned();
+        let armed = keeping_deferred(|| {
+            let mut events = self.events();
+            let mut kept_signal = lock(kept_signal);
+            let known = kept_signal.clone().filter(|signal| !signal.has_failed());
+            let armed = match known {
+                Some(signal) => Ok(signal),
+                None => self.signal_event(&mut events, event, number),
+            };
+            *kept_signal = armed.as_ref().ok().cloned();
+            armed
+        });
         Completion::new(self, armed, Awaited::Event(event.launches().clone()))
     }
 
@@ -192,6 +198,7 @@ impl StreamInner {
         asked.err().unwrap_or_else(|| DriverError::new("cuStreamAddCallback", status).into())
     }
 
+    /// The log, for [`keeping_deferred`]: the drop of what is deferred may ask this stream for a future.
     fn events(&self) -> MutexGuard<'_, EventLog> {
         lock(&self.events)
     }
@@ -199,10 +206,38 @@ impl StreamInner {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use kernels_gpu::elementwise::saxpy;
 
     use super::*;
+    use crate::host_callback::defer_drop;
     use crate::{DeviceBuffer, Gpu, LaunchConfig};
+
+    /// What is deferred may be dropped in a driver call that holds the log of a stream.
+    #[test]
+    fn the_drop_of_what_is_deferred_may_ask_for_a_future() {
+        struct Asks(Arc<StreamInner>, mpsc::Sender<()>);
+        impl Drop for Asks {
+            fn drop(&mut self) {
+                drop(self.0.completed(None));
+                let _ = self.1.send(());
+            }
+        }
+        let gpu = Gpu::new().unwrap();
+        let stream = gpu.stream().inner();
+        let (sender, dropped) = mpsc::channel();
+        // In a thread, so that a deadlock is a failure.
+        let own = stream.clone();
+        std::thread::spawn(move || {
+            defer_drop(Box::new(Asks(own.clone(), sender)));
+            drop(own.completed(None));
+            own.synchronize().unwrap();
+        });
+        let longest = std::time::Duration::from_secs(20);
+        assert_eq!(dropped.recv_timeout(longest), Ok(()), "it deadlocks");
+        gpu.synchronize().unwrap();
+    }
 
     #[test]
     fn a_signal_serves_until_something_is_enqueued() {
