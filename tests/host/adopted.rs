@@ -16,7 +16,7 @@ pub const LEN: usize = 256;
 /// Memory of other code, which frees it, and notes that.
 pub struct Owner {
     pub address: u64,
-    pub is_freed: Arc<AtomicBool>,
+    is_freed: Arc<AtomicBool>,
 }
 
 impl Owner {
@@ -50,7 +50,7 @@ impl Drop for Owner {
 }
 
 /// Whether it becomes true soon, while this thread calls the driver.
-pub fn becomes(flag: &AtomicBool) -> bool {
+fn becomes(flag: &AtomicBool) -> bool {
     let end = Instant::now() + Duration::from_secs(60);
     while !flag.load(Ordering::Acquire) && Instant::now() < end {
         gpu().memory_info().unwrap();

@@ -1,11 +1,10 @@
 //! Tensors of DLPack: those of this crate's memory, and those of other code, which here takes its memory from the driver.
 
 use std::ffi::c_void;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, ptr, thread};
 
 use cuda_driver::sys;
 use cuda_std::number::{E4m3, E5m2};
@@ -18,10 +17,11 @@ use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 use ferrowarp::dlpack::{ConsumerStream, Element, ReadOnly, share};
 use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::{
-    Backend, DeviceBox, DeviceBuffer, GpuError, GpuResult, PinnedBuffer, UnifiedBuffer, backend,
+    AsStream, Backend, DeviceBox, DeviceBuffer, GpuError, GpuResult, PinnedBuffer, UnifiedBuffer,
+    backend,
 };
 
-use crate::adopted::{LEN, Owner, Raw, becomes};
+use crate::adopted::{LEN, Owner, Raw};
 use crate::gate::{Gate, PATIENCE};
 use crate::kernels::{add, churn, churned, gpu};
 
@@ -51,16 +51,30 @@ impl Deletions {
     }
 }
 
-/// What a tensor of other code owns.
-struct Theirs {
-    _memory: Owner,
-    deletions: Deletions,
-}
+/// Counts its drop, as the owner of [`words`].
+struct Theirs(Deletions);
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        self.deletions.0.fetch_add(1, Ordering::AcqRel);
+        self.0.0.fetch_add(1, Ordering::AcqRel);
     }
+}
+
+/// The address of `LEN` words of the driver's, 3 each, and what owns them. They are not freed: the driver would wait for the device,
+/// on the thread of another test perhaps, which has closed a gate.
+fn words() -> (u64, Theirs) {
+    let memory = Owner::new();
+    let address = memory.address;
+    mem::forget(memory);
+    (address, Theirs(Deletions::default()))
+}
+
+/// A buffer of [`words`], whose uses the stream of `on` orders.
+fn adopted(on: &impl AsStream) -> GpuResult<(DeviceBuffer<u32>, Deletions)> {
+    let (address, owner) = words();
+    let deletions = owner.0.clone();
+    // SAFETY: the words are written, and no other code has them.
+    Ok((unsafe { DeviceBuffer::from_raw_parts(on, address, LEN, owner) }?, deletions))
 }
 
 /// A tensor of other code, of `LEN` words that are 3 each.
@@ -75,11 +89,10 @@ fn edited<M: ManagedTensorBase>(
     flags: DlpackFlags,
     edit: impl FnOnce(&mut DLTensor),
 ) -> (Managed<M>, Deletions) {
-    let (memory, deletions) = (Owner::new(), Deletions::default());
-    let address = memory.address as usize;
-    let owner = Box::new(Theirs { _memory: memory, deletions: deletions.clone() });
-    let mut tensor = Dynamic::new(shape, strides).initialize_as::<M>(owner).unwrap();
-    tensor.set_data(ptr::with_exposed_provenance_mut(address));
+    let (address, owner) = words();
+    let deletions = owner.0.clone();
+    let mut tensor = Dynamic::new(shape, strides).initialize_as::<M>(Box::new(owner)).unwrap();
+    tensor.set_data(ptr::with_exposed_provenance_mut(address as usize));
     tensor.set_dtype(DLDataType::U32).set_device(DLDevice::cuda(0));
     tensor.set_flags(flags).unwrap();
     edit(tensor.tensor_mut());
@@ -304,19 +317,16 @@ fn on_the_emulator_the_thread_waits_for_a_tensor_without_a_stream() -> GpuResult
 /// The consumer's last use may still run when it drops the tensor.
 #[test]
 fn an_exported_tensor_is_freed_after_the_consumers_work() -> GpuResult<()> {
-    let owner = Owner::new();
-    let (address, is_freed) = (owner.address, owner.is_freed.clone());
-    // SAFETY: the owner has the words, which are written.
-    let words = unsafe { DeviceBuffer::<u32>::from_raw_parts(gpu(), address, LEN, owner) }?;
+    let (words, deletions) = adopted(gpu())?;
     let tensor: Managed<Versioned> = words.into_dlpack(&[LEN], ConsumerStream::NO_SYNC)?;
     let consumer = gpu().create_stream()?;
     let gate = Gate::on(&consumer);
     let dropping = thread::spawn(move || drop(tensor));
     thread::sleep(Duration::from_millis(50));
-    assert!(!dropping.is_finished() && !is_freed.load(Ordering::Acquire), "it is still used");
+    assert!(!dropping.is_finished() && deletions.now() == 0, "it is still used");
     gate.open();
     dropping.join().unwrap();
-    assert!(becomes(&is_freed));
+    assert_eq!(deletions.soon(), 1);
     Ok(())
 }
 
@@ -324,10 +334,7 @@ fn an_exported_tensor_is_freed_after_the_consumers_work() -> GpuResult<()> {
 #[test]
 fn an_exported_tensor_may_be_dropped_on_any_thread() -> GpuResult<()> {
     for in_capture in [false, true] {
-        let owner = Owner::new();
-        let (address, is_freed) = (owner.address, owner.is_freed.clone());
-        // SAFETY: the owner has the words, which are written.
-        let words = unsafe { DeviceBuffer::<u32>::from_raw_parts(gpu(), address, LEN, owner) }?;
+        let (words, deletions) = adopted(gpu())?;
         let tensor: Managed<Versioned> = words.into_dlpack(&[LEN], ConsumerStream::NO_SYNC)?;
         let stream = gpu().create_stream()?;
         if in_capture {
@@ -340,17 +347,15 @@ fn an_exported_tensor_may_be_dropped_on_any_thread() -> GpuResult<()> {
         } else {
             stream.launch_host_func(move || drop(tensor))?.wait()?;
         }
-        assert!(becomes(&is_freed));
+        assert_eq!(deletions.soon(), 1);
     }
     Ok(())
 }
 
 #[test]
 fn a_shared_part_is_read_only_and_keeps_the_buffer() -> GpuResult<()> {
-    let owner = Owner::new();
-    let (address, is_freed) = (owner.address, owner.is_freed.clone());
-    // SAFETY: the owner has the words, which are written.
-    let words = unsafe { DeviceBuffer::<u32>::from_raw_parts(gpu(), address, LEN, owner) }?;
+    let (words, deletions) = adopted(gpu())?;
+    let address = words.as_device_ptr().address();
     let words = Arc::new(words);
     let part = || share(&words, 64.., &[2, 96], ConsumerStream::OMITTED);
     let tensor = part()?;
@@ -363,9 +368,9 @@ fn a_shared_part_is_read_only_and_keeps_the_buffer() -> GpuResult<()> {
     // SAFETY: the words are written, and only read from now on.
     let part = unsafe { ReadOnly::<u32>::from_dlpack(gpu(), tensor) }?;
     assert_eq!(part.to_vec()?, [3; 192]);
-    assert!(!is_freed.load(Ordering::Acquire));
+    assert_eq!(deletions.now(), 0);
     drop(part);
-    assert!(becomes(&is_freed));
+    assert_eq!(deletions.soon(), 1);
     Ok(())
 }
 
