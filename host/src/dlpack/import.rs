@@ -28,14 +28,14 @@ impl<T: Element> DeviceBuffer<T> {
     /// The tensor is dropped then.
     /// - [`WrongDevice`](GpuError::WrongDevice) for memory of another GPU than that of `on`.
     /// - [`InvalidArgument`](GpuError::InvalidArgument) for a tensor that is read-only (see [`ReadOnly`](super::ReadOnly)), has elements of
-    ///   another type or several lanes, is on a device that is not a CUDA device, is not contiguous, begins at an address that is not a multiple of 256, or has
-    ///   a malformed shape; for an address that the driver does not know.
+    ///   another type or several lanes, is on a device that is not a CUDA device, is not contiguous, begins at an address that is not
+    ///   a multiple of 256, or has a malformed shape; for an address that the driver does not know.
     ///
     /// # Safety
     /// - The tensor is as DLPack has it: its memory holds the elements of its shape, written, until its deleter is called, which any
     ///   thread may do. What is checked is the first and the last byte's device.
-    /// - No other code reads or writes the memory while the buffer exists, and later not before the stream of `on` is done with it; a legacy
-    ///   tensor cannot be marked as read-only, and is not one.
+    /// - No other code reads or writes the memory until the deleter is called, but in work that the stream of `on` waits for. A legacy tensor
+    ///   has no flag for it, and is not read-only.
     /// - Work that has written it is done, or the stream of `on` waits for it: the producer was given the stream, or
     ///   [`wait_for_raw`](crate::Stream::wait_for_raw) was called.
     pub unsafe fn from_dlpack<M: ManagedTensorBase + 'static>(
@@ -53,6 +53,19 @@ impl<T: Element> DeviceBuffer<T> {
 }
 
 /// The memory of a DLPack tensor, to be read: a [`DeviceBuffer`] that is never lent to be written.
+///
+/// ```no_run
+/// # fn example(x: ferrowarp::dlpack::ReadOnly<f32>) -> ferrowarp::GpuResult<()> {
+/// assert_eq!(x.slice(..2).to_vec()?, [1.0, 2.0]);
+/// # Ok(())
+/// # }
+/// ```
+/// ```compile_fail,E0596
+/// # fn example(mut x: ferrowarp::dlpack::ReadOnly<f32>) -> ferrowarp::GpuResult<()> {
+/// x.clear()?; // writes the buffer
+/// # Ok(())
+/// # }
+/// ```
 pub struct ReadOnly<T: Element>(DeviceBuffer<T>);
 
 impl<T: Element> ReadOnly<T> {

@@ -38,7 +38,7 @@
 //! The emulator's memory is the host's, so that libraries take its tensors as those of the CPU. An import asks the
 //! driver whose memory it is: that of other libraries on the host is refused, on the emulator too.
 //!
-//! # Who waits for whom
+//! # Order between streams
 //!
 //! - An export makes the consumer's stream wait for the work that the buffer has: see [`ConsumerStream`].
 //! - Before an import the producer makes the stream wait that the buffer will have: its handle is that of
