@@ -133,9 +133,8 @@ pub fn search_sorted<K: Key>(
             let part = partition_point(0, PIVOTS, |i| goes(unsafe { *pivots.get_unchecked(i) }));
             let first = (part * step).min(first_array.len());
             // SAFETY: a part ends at the array's end or before it.
-            let mut place = partition_point(first, end_of(part), |i| {
-                goes(unsafe { *first_array.get_unchecked(i) })
-            });
+            let goes_at = |i| goes(unsafe { *first_array.get_unchecked(i) });
+            let mut place = partition_point(first, end_of(part), goes_at);
             if has_index {
                 let first = (place * const { line_len::<K>() }).min(x.len());
                 let end = (first + const { line_len::<K>() }).min(x.len());

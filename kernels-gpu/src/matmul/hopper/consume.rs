@@ -38,7 +38,7 @@ pub(super) unsafe fn all<T, D, E, const N: usize, const S: usize>(
     Columns<N>: Instruction<T, T, f32>,
 {
     let (schedule, thread) = (writer.schedule, writer.thread);
-    let (len, stride) = (passes.len(), thread::grid_dim_x());
+    let (len, stride) = (passes.count(), thread::grid_dim_x());
     let (mut index, mut work) = (thread::block_idx_x(), first);
     // SAFETY: the caller's promise.
     unsafe {

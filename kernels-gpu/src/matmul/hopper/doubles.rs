@@ -118,7 +118,7 @@ unsafe fn consume_doubles<const S: usize>(
     first: Work,
     own: usize,
 ) {
-    let (len, stride) = (passes.len(), thread::grid_dim_x());
+    let (len, stride) = (passes.count(), thread::grid_dim_x());
     let (mut index, mut work) = (thread::block_idx_x(), first);
     let thread = thread_in_warpgroup();
     let (lane, warp) = (thread % 32, thread / 32);

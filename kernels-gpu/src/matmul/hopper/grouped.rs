@@ -26,7 +26,7 @@ impl GroupPasses {
 
 impl Passes for GroupPasses {
     #[inline(always)]
-    fn len(self) -> u32 {
+    fn count(self) -> u32 {
         self.tiles() * self.columns
     }
 
@@ -108,7 +108,7 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
     unsafe {
         if group == 0 {
             lower_registers::<40>();
-            if thread < 32 && index < passes.len() {
+            if thread < 32 && index < passes.count() {
                 let producer = block.pipeline.producer();
                 produce::all::<T, N, S>(producer, maps, schedule, passes, first);
             }

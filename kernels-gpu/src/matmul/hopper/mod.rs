@@ -52,7 +52,8 @@ use cuda_std::{bf16, gpu_only};
 pub use self::doubles::hopper_double;
 pub use self::grouped::hopper_grouped;
 pub use self::integers::hopper_integer;
-pub use self::schedule::{Passes, Schedule, Work};
+use self::schedule::Passes;
+pub use self::schedule::{Schedule, Work};
 pub(super) use self::schedule::{divide, part};
 pub use self::tile::*;
 

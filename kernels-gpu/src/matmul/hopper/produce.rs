@@ -24,7 +24,7 @@ pub unsafe fn all<T: TensorElement, const N: usize, const S: usize>(
     passes: impl Passes,
     first: Work,
 ) {
-    let (len, stride) = (passes.len(), thread::grid_dim_x());
+    let (len, stride) = (passes.count(), thread::grid_dim_x());
     let (mut index, mut work) = (thread::block_idx_x(), first);
     loop {
         // SAFETY: the caller's promise.

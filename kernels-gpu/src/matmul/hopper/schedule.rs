@@ -49,9 +49,9 @@ pub struct Work {
 }
 
 /// The passes of all blocks of a launch: block `i` of `n` takes `i`, `i + n`, `i + 2n` and so on.
-pub trait Passes: Copy {
+pub(super) trait Passes: Copy {
     /// How many there are.
-    fn len(self) -> u32;
+    fn count(self) -> u32;
 
     /// Pass `index`. Past the end it is one of no meaning, and no access is out of bounds.
     fn work(self, index: u32) -> Work;
@@ -59,7 +59,7 @@ pub trait Passes: Copy {
 
 impl Passes for (&Schedule, &Problem) {
     #[inline(always)]
-    fn len(self) -> u32 {
+    fn count(self) -> u32 {
         self.0.len(self.1)
     }
 
