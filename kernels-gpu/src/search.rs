@@ -94,7 +94,7 @@ pub fn search_index<K: Key>(index: ThreadIndex, x: &[K], mut lines: DisjointSlic
     }
 }
 
-/// The fast form. `x: [n]`, sorted; `lines`: the [index](search_index) of `x`, or nothing; `values` and `out: [m]` as above. Launched
+/// The fast form. `x: [n]`, sorted; `lines`: the [index](struct@search_index) of `x`, or nothing; `values` and `out: [m]` as above. Launched
 /// with as many blocks as the device runs at a time.
 #[kernel(u32, i32, f32, u64, i64, f64)]
 pub fn search_sorted<K: Key>(
