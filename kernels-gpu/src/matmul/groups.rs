@@ -8,7 +8,6 @@ use bytemuck::{Pod, Zeroable};
 
 /// Rows of a tile, at most: those of a tile of [`hopper`](super::hopper), and of [`warps`](super::warps).
 pub const ROWS: usize = 128;
-const _: () = assert!(ROWS == super::hopper::ROWS_OF_TILE && ROWS == super::warps::SIDE);
 
 /// Threads of [`group_tiles`](fn@group_tiles).
 const THREADS: usize = 256;

@@ -115,7 +115,7 @@ where
     }
 }
 
-/// The scratch of [`grouped_into`] for so many rows and groups, in bytes: a list of tiles.
+/// The scratch of [`grouped_into`] for this many rows and groups, in bytes: a list of tiles.
 #[must_use]
 pub fn grouped_scratch_bytes(rows: usize, groups: usize) -> usize {
     size_of_parts(&[list_bytes(rows, groups)])

@@ -2,10 +2,12 @@
 
 use super::super::Plain;
 use super::super::form::{WIDE, take_turn};
-use super::super::groups::GroupTile;
+use super::super::groups::{self, GroupTile};
 use super::schedule::divide;
 use super::*;
 use cuda_std::f16;
+
+const _: () = assert!(groups::ROWS == ROWS_OF_TILE);
 
 /// The passes over a list of tiles, each with some columns of tiles.
 #[derive(Clone, Copy)]

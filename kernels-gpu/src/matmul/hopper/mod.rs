@@ -108,13 +108,9 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     // SAFETY: all lanes of each warp are here.
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     if group == 0 && thread == 0 {
-        // SAFETY: a prefetch reads no tile, so that their shapes do not matter.
-        unsafe {
-            maps.map::<SmallBox, Swizzle128>(0).prefetch();
-            maps.map::<SmallBox, Swizzle128>(1).prefetch();
-        }
+        prefetch(maps);
     }
-    let adds = N <= SQUARE && schedule.adds != 0;
+    let (adds, passes) = (N <= SQUARE && schedule.adds != 0, (schedule, problem));
     let first = schedule.first(problem, adds);
     // SAFETY: the launch gives the memory; all threads together, and each one waits at the cluster's barrier once.
     let block = unsafe { Block::<N, S>::new(adds) };
@@ -129,8 +125,7 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
             }
             take_turn();
             if thread < 32 {
-                let producer = block.pipeline.producer();
-                produce::all::<T, N, S>(producer, maps, schedule, (schedule, problem), first);
+                produce::all::<T, N, S>(block.pipeline.producer(), maps, schedule, passes, first);
             }
             if let Some(started) = started {
                 started.wait();
@@ -148,13 +143,23 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
             } else {
                 let beside = Beside::new(problem, c, vectors[0], vectors[1], epilogue);
                 let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
-                let passes = (schedule, problem);
                 consume::all::<T, D, E, N, S>(block, writer, elements, passes, (first, own));
             }
         }
     }
     // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
     thread::sync_threads();
+}
+
+/// Starts to load the tensor maps of A and B.
+#[gpu_only]
+#[inline(always)]
+fn prefetch(maps: GridConstant<'_, [MapWords; 3]>) {
+    // SAFETY: a prefetch reads no tile, so that their shapes do not matter.
+    unsafe {
+        maps.map::<SmallBox, Swizzle128>(0).prefetch();
+        maps.map::<SmallBox, Swizzle128>(1).prefetch();
+    }
 }
 
 /// [`warpgroup_id`], of which the assembler sees that all lanes have the same.

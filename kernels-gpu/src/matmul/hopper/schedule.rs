@@ -3,7 +3,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(unused_imports))]
 
 use super::super::Problem;
-use super::ROWS_OF_TILE;
+use super::tile::ROWS_OF_TILE;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::{cluster, gpu_only, thread};
 

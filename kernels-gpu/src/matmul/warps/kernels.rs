@@ -2,7 +2,7 @@
 
 use super::operand::{Operand, ThreeTf32};
 use super::{SIDE, THREADS, multiply, shared_bytes};
-use crate::matmul::groups::GroupTile;
+use crate::matmul::groups::{self, GroupTile};
 use crate::matmul::integer::{Integer, IntegerOutput};
 use crate::matmul::output::Output;
 use crate::matmul::place::Place;
@@ -147,6 +147,8 @@ pub unsafe fn warps_integer<T: Pod + Operand<Element = T, Sum = i32>, Out: Integ
         });
     }
 }
+
+const _: () = assert!(groups::ROWS == SIDE);
 
 /// `D[rows of group i] = alpha · A[rows of group i] · B[i] + beta · C[rows of group i]`, by the tiles that
 /// [`group_tiles`](fn@crate::matmul::groups::group_tiles) lists. Launch a block for each 128 columns of each tile that there may be: the others
