@@ -27,7 +27,7 @@ use crate::stream::AsStream;
 /// [`grouped_scratch_bytes`].
 ///
 /// ```
-/// use ferrowarp::cuda_std::bf16;
+/// use cuda_std::bf16;
 /// use ferrowarp::ops::Scratch;
 /// use ferrowarp::ops::matmul::{self, Matrix, MatrixMut, Options};
 /// use ferrowarp::{DeviceBuffer, Gpu};
