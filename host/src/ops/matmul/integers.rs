@@ -48,9 +48,10 @@ where
         return Ok(());
     }
     let stream = on.as_stream();
-    let all = this.unsplit_choices(&Machine::untuned(stream.inner().context().info()), 1, TILES);
-    let best = || fastest(all.iter().copied()).unwrap_or(Choice::NONE);
-    let choice = this.pick::<T, D, Plain>(&options, best, || all.clone())?;
+    let machine = Machine::untuned(stream.inner().context().info());
+    let all = || this.unsplit_choices(&machine, size_of::<T>(), TILES);
+    let best = || fastest(all().into_iter()).unwrap_or(Choice::NONE);
+    let choice = this.pick::<T, D, Plain>(&options, best, all)?;
     let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
     let packings = this.packings_for(&choice);
     let (_, [mut copy_of_a, mut copy_of_b]) =
