@@ -5,6 +5,7 @@
 mod support;
 
 mod all_reduce;
+mod attention;
 mod blur;
 mod copy;
 mod equalize;

@@ -23,6 +23,7 @@
 mod dependent;
 mod prelude;
 
+pub mod attention;
 pub mod elementwise;
 pub mod functor;
 pub mod histogram;

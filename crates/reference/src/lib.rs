@@ -3,6 +3,7 @@
 //! Nothing here shares code with a kernel. The tests and `ferrowarp demo` both check against it.
 
 pub mod all_reduce;
+pub mod attention;
 pub mod blur;
 pub mod equalize;
 pub mod grayscale;

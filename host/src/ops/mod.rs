@@ -6,6 +6,7 @@
 //! Where an operation takes several element types, its `where` clause names the kernel and asks for an
 //! [`Instance`](cuda_std::launch::Instance): an element type that the kernel has no instance for does not compile.
 
+pub mod attention;
 pub mod blur;
 pub mod copy;
 pub mod equalize;

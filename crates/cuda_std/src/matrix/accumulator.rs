@@ -17,6 +17,12 @@ use core::arch::asm;
 pub const ROWS: usize = 64;
 /// Bytes of a row that one instruction multiplies.
 const STEP_BYTES: usize = 32;
+/// What a [`Descriptor`] grows by from an instruction to the next: 32 bytes along a row.
+#[cfg(target_os = "cuda")]
+const SPAN_STEP: u64 = 2;
+/// The same for operands that are contiguous across K: 16 rows of 128 bytes.
+#[cfg(target_os = "cuda")]
+const ROWS_STEP: u64 = 128;
 
 /// Where an operand of `wgmma` is in shared memory, and how it lies.
 ///
@@ -74,6 +80,13 @@ impl Descriptor {
         Self::new::<S>(address, (K * S::SPAN) as u32, 8 * S::SPAN as u32)
     }
 
+    /// The descriptor of the operand that lies `bytes` further in shared memory, a multiple of 16.
+    #[inline(always)]
+    #[must_use]
+    pub const fn advanced(self, bytes: u32) -> Self {
+        Self(self.0 + (bytes >> 4) as u64)
+    }
+
     /// The bits, for instructions of one's own.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
@@ -81,14 +94,14 @@ impl Descriptor {
     }
 }
 
-/// How many columns an [`Accumulator`] may have: 8, 16, 32, 64, 96, 128, 192 or 256.
+/// How many columns an [`Accumulator`] may have: 8, 16, 32, 64, 80, 96, 128, 176, 192 or 256.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<const N: usize>;
 
 /// That there are accumulators of `V` of this width.
 #[diagnostic::on_unimplemented(
     message = "a warpgroup has no accumulators of `{V}` for `{Self}`",
-    note = "widths are 8, 16, 32, 64, 96, 128, 192 and 256; sums are f32 and i32"
+    note = "widths are 8, 16, 32, 64, 80, 96, 128, 176, 192 and 256; sums are f32 and i32"
 )]
 ///
 /// # Safety
@@ -139,13 +152,18 @@ pub trait Instruction<T, U, V: Copy>: Width<V> {
         accumulate: bool,
     );
 
-    /// One instruction between a fence and a commit, with the left operand in registers.
+    /// One instruction of a group, with the left operand in registers. It is the caller who fences and commits.
     ///
     /// # Safety
-    /// As [`Accumulator::multiply_fragment`].
+    /// As [`Accumulator::multiply_fragments`].
     #[cfg(target_os = "cuda")]
     #[doc(hidden)]
-    unsafe fn issue_rows(registers: &mut Self::Registers, a: [u32; 4], b: u64, accumulate: bool);
+    unsafe fn issue_rows<const COLUMNS_B: bool>(
+        registers: &mut Self::Registers,
+        a: [u32; 4],
+        b: u64,
+        accumulate: bool,
+    );
 }
 
 /// The sums of a warpgroup's product of 64 × `N`: each of its 128 threads holds `N / 2` of them.
@@ -210,6 +228,14 @@ where
     pub fn pair(&self, index: usize) -> [V; 2] {
         let registers = self.registers.as_ref();
         [registers[index], registers[index | 1]]
+    }
+
+    /// Replaces each sum by `f(index, sum)`. Where the sum at `index` is in the product says [`position`](Self::position). The accumulator
+    /// is not one of products under way.
+    #[inline(always)]
+    pub fn map(&mut self, mut f: impl FnMut(usize, V) -> V) {
+        let own = self.registers;
+        Columns::<N>::combine(&mut self.registers, &own, |index, sum, _| f(index, sum));
     }
 
     /// Replaces each sum by `f(index, own, other)`, where `other` is the one of `others` at the same place: how sums of parts of K
@@ -278,8 +304,7 @@ where
         Columns<N>: Instruction<T, U, V>,
     {
         const { assert!(matches!(STEPS, 1 | 2 | 4), "one, two or four steps") };
-        // 32 bytes along a row, or 16 rows of 128 bytes.
-        let step = |columns: bool| if columns { 128 } else { 2 };
+        let step = |columns: bool| if columns { ROWS_STEP } else { SPAN_STEP };
         let [a, b] = operands;
         // SAFETY: the caller's promise.
         unsafe {
@@ -315,11 +340,42 @@ where
         Columns<N>: Instruction<T, U, V>,
     {
         const { assert!(H::K * size_of::<T>() == STEP_BYTES, "a fragment of 32 bytes along K") };
-        let b = Descriptor::of_rows(b, 0).bits() + 2 * step as u64;
+        let b = Descriptor(Descriptor::of_rows(b, 0).bits() + 2 * step as u64);
         // SAFETY: the caller's promise.
+        unsafe { self.multiply_fragments::<T, U, 1, false>([a.registers()], b, accumulate) };
+    }
+
+    /// [`multiply`](Self::multiply) with the left operand in registers: `STEPS` fragments of 32 bytes along K, as
+    /// [`multiply_fragment`](Self::multiply_fragment) takes them, by `b`, whose first 32 bytes (or, with `COLUMNS_B`, 16 rows) the
+    /// descriptor gives. One group.
+    ///
+    /// # Safety
+    /// As [`multiply`](Self::multiply), for what the descriptor says. Without `COLUMNS_B` all steps are inside of the span.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn multiply_fragments<T, U, const STEPS: usize, const COLUMNS_B: bool>(
+        &mut self,
+        a: [[u32; 4]; STEPS],
+        b: Descriptor,
+        accumulate: bool,
+    ) where
+        Columns<N>: Instruction<T, U, V>,
+    {
+        const { assert!(STEPS > 0 && STEPS <= 16, "1 to 16 steps") };
+        let step = if COLUMNS_B { ROWS_STEP } else { SPAN_STEP };
+        // SAFETY: the caller's promise. Statements of assembly keep their order, and what stands between them touches no sum.
         unsafe {
             super::converge();
-            Columns::<N>::issue_rows(&mut self.registers, a.registers(), b, accumulate);
+            asm!("wgmma.fence.sync.aligned;", options(nostack));
+            crate::unrolled!(STEPS, |k| {
+                <Columns<N> as Instruction<T, U, V>>::issue_rows::<COLUMNS_B>(
+                    &mut self.registers,
+                    a[k],
+                    b.bits() + step * k as u64,
+                    accumulate || k > 0,
+                );
+            });
+            asm!("wgmma.commit_group.sync.aligned;", options(nostack));
         }
     }
 
@@ -396,17 +452,16 @@ macro_rules! group {
     };
 }
 
-/// One `asm!` for a fence, an instruction whose left operand is in registers, and a commit.
+/// An instruction whose left operand is in registers.
 #[cfg(target_os = "cuda")]
 macro_rules! rows {
     ($n:literal $registers:ident $indices:tt [$($i:literal)*] $a:ident $b:ident $accumulate:ident
-     $k:literal $types:literal $tail:literal) => {
+     $k:literal $types:literal $tail:literal ($($more:tt)*)) => {
         asm!(
             concat!(
-                "{{ .reg .pred first; setp.ne.b32 first, {p}, 0; wgmma.fence.sync.aligned;",
+                "{{ .reg .pred first; setp.ne.b32 first, {p}, 0;",
                 " wgmma.mma_async.sync.aligned.m64n", $n, $k, $types, " {{",
-                placeholders!($indices), "}}, {{{a0}, {a1}, {a2}, {a3}}}, {b}, first", $tail, ";",
-                " wgmma.commit_group.sync.aligned; }}",
+                placeholders!($indices), "}}, {{{a0}, {a1}, {a2}, {a3}}}, {b}, first", $tail, "; }}",
             ),
             $(inout(reg32) $registers[$i],)*
             a0 = in(reg32) $a[0],
@@ -415,6 +470,7 @@ macro_rules! rows {
             a3 = in(reg32) $a[3],
             b = in(reg64) $b,
             p = in(reg32) u32::from($accumulate),
+            $($more)*
             options(nostack),
         )
     };
@@ -423,7 +479,7 @@ macro_rules! rows {
 /// The instructions for two types of operands.
 macro_rules! instructions {
     ($n:literal $indices:tt: $($a:ty, $b:ty, $v:ty: $k:literal $types:literal $tail:literal
-     $more:tt $rows_tail:literal;)*) => {$(
+     $more:tt $rows_tail:literal $rows_more:tt;)*) => {$(
         impl Instruction<$a, $b, $v> for Columns<$n> {
             #[cfg(target_os = "cuda")]
             #[inline(always)]
@@ -449,14 +505,17 @@ macro_rules! instructions {
 
             #[cfg(target_os = "cuda")]
             #[inline(always)]
-            unsafe fn issue_rows(
+            #[allow(clippy::extra_unused_type_parameters)]
+            unsafe fn issue_rows<const COLUMNS_B: bool>(
                 registers: &mut Self::Registers,
                 a: [u32; 4],
                 b: u64,
                 accumulate: bool,
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { rows!($n registers $indices $indices a b accumulate $k $types $rows_tail) }
+                unsafe {
+                    rows!($n registers $indices $indices a b accumulate $k $types $rows_tail $rows_more)
+                }
             }
         }
     )*};
@@ -514,18 +573,20 @@ macro_rules! widths {
         instructions! {
             $n $indices:
             f16, f16, f32: "k16" ".f32.f16.f16" ", 1, 1, {ta}, {tb}"
-                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,) ", 1, 1, 0";
+                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,)
+                ", 1, 1, {tb}" (tb = const COLUMNS_B as u32,);
             bf16, bf16, f32: "k16" ".f32.bf16.bf16" ", 1, 1, {ta}, {tb}"
-                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,) ", 1, 1, 0";
-            Tf32, Tf32, f32: "k8" ".f32.tf32.tf32" ", 1, 1" () ", 1, 1";
-            E4m3, E4m3, f32: "k32" ".f32.e4m3.e4m3" ", 1, 1" () ", 1, 1";
-            E4m3, E5m2, f32: "k32" ".f32.e4m3.e5m2" ", 1, 1" () ", 1, 1";
-            E5m2, E4m3, f32: "k32" ".f32.e5m2.e4m3" ", 1, 1" () ", 1, 1";
-            E5m2, E5m2, f32: "k32" ".f32.e5m2.e5m2" ", 1, 1" () ", 1, 1";
-            i8, i8, i32: "k32" ".s32.s8.s8" "" () "";
-            i8, u8, i32: "k32" ".s32.s8.u8" "" () "";
-            u8, i8, i32: "k32" ".s32.u8.s8" "" () "";
-            u8, u8, i32: "k32" ".s32.u8.u8" "" () "";
+                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,)
+                ", 1, 1, {tb}" (tb = const COLUMNS_B as u32,);
+            Tf32, Tf32, f32: "k8" ".f32.tf32.tf32" ", 1, 1" () ", 1, 1" ();
+            E4m3, E4m3, f32: "k32" ".f32.e4m3.e4m3" ", 1, 1" () ", 1, 1" ();
+            E4m3, E5m2, f32: "k32" ".f32.e4m3.e5m2" ", 1, 1" () ", 1, 1" ();
+            E5m2, E4m3, f32: "k32" ".f32.e5m2.e4m3" ", 1, 1" () ", 1, 1" ();
+            E5m2, E5m2, f32: "k32" ".f32.e5m2.e5m2" ", 1, 1" () ", 1, 1" ();
+            i8, i8, i32: "k32" ".s32.s8.s8" "" () "" ();
+            i8, u8, i32: "k32" ".s32.s8.u8" "" () "" ();
+            u8, i8, i32: "k32" ".s32.u8.s8" "" () "" ();
+            u8, u8, i32: "k32" ".s32.u8.u8" "" () "" ();
         }
     )*};
 }
@@ -543,6 +604,10 @@ widths! {
     64 32 [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
     ];
+    80 40 [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33
+        34 35 36 37 38 39
+    ];
     96 48 [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47
@@ -551,6 +616,11 @@ widths! {
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62
         63
+    ];
+    176 88 [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33
+        34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
+        65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87
     ];
     192 96 [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32

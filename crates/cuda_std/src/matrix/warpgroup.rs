@@ -13,6 +13,8 @@ unsafe extern "C" {
     fn setmaxnreg_dec(registers: u32);
     #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.count"]
     fn barrier_sync_count(barrier: u32, threads: u32);
+    #[link_name = "llvm.nvvm.barrier.cta.arrive.aligned.count"]
+    fn barrier_arrive_count(barrier: u32, threads: u32);
 }
 
 /// The number of this thread's warpgroup in its block.
@@ -40,6 +42,32 @@ pub fn thread_in_warpgroup() -> usize {
 pub unsafe fn sync_warpgroup() {
     // SAFETY: the caller's promise. The call is an LLVM convergent operation.
     unsafe { barrier_sync_count(1 + warpgroup_id() as u32, WARPGROUP as u32) }
+}
+
+/// Waits at barrier `barrier` of the block's 16 until `threads` threads have come: those that call this, and those that
+/// [arrive](arrive_at_barrier). It makes writes visible as [`sync_threads`](crate::thread::sync_threads) does, of threads that arrived,
+/// too.
+///
+/// # Safety
+/// - All threads of a warp call this together, with the same arguments; `threads` is a multiple of 32.
+/// - As many threads come in each round, and nothing else uses the barrier meanwhile. Barrier 0 is that of
+///   [`sync_threads`](crate::thread::sync_threads), and those from 1 on are the warpgroups' ([`sync_warpgroup`]).
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn sync_at_barrier(barrier: u32, threads: u32) {
+    // SAFETY: the caller's promise. The call is an LLVM convergent operation.
+    unsafe { barrier_sync_count(barrier, threads) }
+}
+
+/// Arrives at a barrier for others that [wait](sync_at_barrier) there, and goes on.
+///
+/// # Safety
+/// As [`sync_at_barrier`].
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn arrive_at_barrier(barrier: u32, threads: u32) {
+    // SAFETY: the caller's promise. The call is an LLVM convergent operation.
+    unsafe { barrier_arrive_count(barrier, threads) }
 }
 
 /// Whether a number of registers is one that a thread can have: 24 to 256, a multiple of 8.

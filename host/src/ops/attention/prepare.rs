@@ -1,0 +1,415 @@
+//! From views to what kernels take: sizes checked once, the kernel chosen, and tensor maps.
+
+use std::fmt;
+
+use cuda_driver::sys;
+use cuda_std::copy::{Swizzle, Swizzle128, TensorType};
+use cuda_std::grid_constant::MapWords;
+use kernels_gpu::attention::form::{self, Arguments};
+use kernels_gpu::attention::hopper::{self, Half};
+use kernels_gpu::attention::{Problem, RowStrides, Schedule, Score, combine, warps};
+
+use super::{Heads, HeadsLayout, HeadsMut, OPERATION, Options, len_of};
+use crate::device::DeviceInfo;
+use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::ops::same_len;
+use crate::stream::Stream;
+
+/// Sizes are below this: kernels count in 32 bits, of which one is a sign for the copy engine.
+const SIZE_LIMIT: usize = 1 << 31;
+/// What the copy engine asks of addresses and of strides, in bytes.
+const UNIT_BYTES: u64 = 16;
+/// Strides of the copy engine are below this, in bytes.
+const STRIDE_LIMIT_BYTES: u64 = 1 << 40;
+/// What keys and values of the heads that are taken together may have, in bytes: half of the L2 cache of an H200.
+const GROUP_BYTES: u64 = 24 << 20;
+/// Blocks of keys that a part has at least, where keys are divided.
+const LEAST_BLOCKS: u32 = 4;
+/// Parts of a row at most.
+const MOST_SPLITS: u32 = 64;
+/// Elements of 16 bits of a box.
+const ELEMENTS_OF_BOX: u32 = 64;
+
+fn wrong(reason: String) -> GpuError {
+    GpuError::InvalidArgument { operation: OPERATION, reason }
+}
+
+/// The device, as far as the choice of a kernel goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine {
+    multiprocessors: u32,
+    has_warpgroups: bool,
+}
+
+impl Machine {
+    pub const fn of(info: &DeviceInfo) -> Self {
+        // `wgmma` is an instruction of one architecture.
+        let has_warpgroups = matches!(info.compute_capability, (9, 0));
+        Self { multiprocessors: info.multiprocessors, has_warpgroups }
+    }
+}
+
+/// A kernel of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// Warpgroups, and the copy engine: tiles of 128 rows, on Hopper.
+    Hopper,
+    /// Warps: tiles of 64 rows.
+    Warps,
+    /// Warps that divide the keys of 16 rows.
+    FewRows,
+}
+
+/// A kernel, and how it divides the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    #[allow(missing_docs)]
+    pub kernel: Kernel,
+    /// Elements to which rows are filled up.
+    pub depth: usize,
+    /// Heads that are rows of one.
+    pub packed_heads: u32,
+    /// Blocks among which the keys of a row are divided.
+    pub splits: u32,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kernel = match self.kernel {
+            Kernel::Hopper => "tiles of 128 rows by TMA and wgmma",
+            Kernel::Warps => "tiles of 64 rows by cp.async and mma",
+            Kernel::FewRows => "tiles of 16 rows by cp.async and mma, keys divided among warps",
+        };
+        write!(f, "{kernel}, rows of {} elements", self.depth)?;
+        if self.packed_heads > 1 {
+            write!(f, ", {} heads in the rows of a tile", self.packed_heads)?;
+        }
+        if self.splits > 1 {
+            write!(f, ", keys divided among {} blocks", self.splits)?;
+        }
+        Ok(())
+    }
+}
+
+impl Choice {
+    const fn form(&self) -> usize {
+        self.depth
+            + match self.kernel {
+                Kernel::Hopper => form::HOPPER,
+                Kernel::Warps => form::WARPS,
+                Kernel::FewRows => form::FEW,
+            }
+    }
+}
+
+/// Attention whose sizes fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prepared {
+    pub problem: Problem,
+    /// Where queries, keys and values begin.
+    addresses: [u64; 3],
+    /// Elements to which rows are filled up.
+    depth: usize,
+}
+
+impl Prepared {
+    /// Checks everything that does not depend on the device.
+    pub fn new<T: Half, C: Score>(
+        q: &Heads<'_, T>,
+        k: &Heads<'_, T>,
+        v: &Heads<'_, T>,
+        o: &HeadsMut<'_, T>,
+        options: &Options<'_, C>,
+    ) -> GpuResult<Self> {
+        let (of_q, of_k, of_v, of_o) = (q.layout(), k.layout(), v.layout(), o.layout());
+        let keys = keys_of(&of_q, &of_k, options)?;
+        check_sizes(&of_q, &of_k, &of_v, &of_o, options.pages.is_some())?;
+        let scale = options.scale.unwrap_or(1.0 / (of_q.depth as f32).sqrt());
+        if !(scale.is_finite() && scale > 0.0) {
+            return Err(wrong(format!("a scale is positive and finite, and this one is {scale}")));
+        }
+        if let Some(found) = len_of(options.lengths.as_ref()) {
+            same_len(OPERATION, of_q.batches, found)?;
+        }
+        if let Some(lse) = &options.lse {
+            same_len(OPERATION, of_q.batches * of_q.heads * of_q.rows, lse.len())?;
+        }
+        for (name, other) in [("the queries", q), ("the keys", k), ("the values", v)] {
+            if o.overlaps(other) {
+                return Err(wrong(format!("the memory of the results overlaps that of {name}")));
+            }
+        }
+        let longest = of_q.depth.max(of_v.depth);
+        let depth = form::DEPTHS.into_iter().find(|depth| longest <= *depth);
+        let depth = depth.filter(|_| of_q.depth.min(of_v.depth) > 0).ok_or_else(|| {
+            let reason = format!(
+                "rows of queries and keys have {} elements, those of values {}; there are kernels for rows of 1 to 256 elements (as {:?})",
+                of_q.depth, of_v.depth, form::DEPTHS
+            );
+            wrong(reason)
+        })?;
+        let is_paged = options.pages.is_some();
+        let problem = Problem {
+            batches: of_q.batches as u32,
+            heads: of_q.heads as u32,
+            kv_heads: of_k.heads as u32,
+            pack: 0,
+            queries: of_q.rows as u32,
+            keys: keys as u32,
+            depth: of_q.depth as u32,
+            value_depth: of_v.depth as u32,
+            scale,
+            splits: 1,
+            pages: if is_paged { (keys / of_k.rows.max(1)) as u32 } else { 0 },
+            page: of_k.rows.max(1).trailing_zeros(),
+            page_count: of_k.batches as u32,
+            padding: 0,
+            q: of_q.strides(),
+            k: of_k.strides(),
+            v: of_v.strides(),
+            o: of_o.strides(),
+        };
+        let addresses = [q.address(), k.address(), v.address()];
+        Ok(Self { problem, addresses, depth })
+    }
+
+    /// The kernel for this device, or the one that is asked for.
+    pub fn choice(&self, machine: &Machine, asked: Option<Kernel>) -> GpuResult<Choice> {
+        let Problem { queries, heads, kv_heads, .. } = self.problem;
+        let group = heads / kv_heads.max(1);
+        // Heads that are rows of one: a power of two, which divides those that share keys, with at most so many rows.
+        let packed = |rows: usize| {
+            let most = (rows as u32 / queries.max(1)).max(1);
+            (1 << group.trailing_zeros()).min(1 << most.ilog2())
+        };
+        let few = packed(warps::ROWS_OF_WARP);
+        let has_few = queries as usize * few as usize <= warps::ROWS_OF_WARP;
+        let best = match asked {
+            Some(kernel) => kernel,
+            None if has_few => Kernel::FewRows,
+            None if machine.has_warpgroups && self.is_addressed() => Kernel::Hopper,
+            None => Kernel::Warps,
+        };
+        let refusal = match best {
+            Kernel::Hopper if !machine.has_warpgroups => Some("this device has no `wgmma`"),
+            Kernel::Hopper if !self.is_addressed() => {
+                Some("the copy engine takes keys that are not paged, at least one, and rows, heads and batches at multiples of 16 bytes")
+            }
+            Kernel::FewRows if !has_few => Some("queries times heads that share keys are more than 16"),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            return Err(wrong(format!("{best:?} is not a kernel for this: {refusal}")));
+        }
+        let packed_heads = match best {
+            Kernel::Hopper => packed(hopper::ROWS_OF_TILE),
+            Kernel::Warps => packed(warps::rows_of_tile(false)),
+            Kernel::FewRows => few,
+        };
+        let choice = Choice { kernel: best, depth: self.depth, packed_heads, splits: 1 };
+        Ok(Choice { splits: self.splits(machine, &choice), ..choice })
+    }
+
+    /// Blocks among which keys are divided, so that the device is full.
+    fn splits(&self, machine: &Machine, choice: &Choice) -> u32 {
+        let Problem { batches, heads, queries, keys, .. } = self.problem;
+        let rows = u64::from(queries) * u64::from(choice.packed_heads);
+        let tiles = rows.div_ceil(form::rows_of_tile(choice.form()) as u64)
+            * u64::from(batches)
+            * u64::from(heads / choice.packed_heads);
+        let at_once = match choice.kernel {
+            Kernel::Hopper => 1,
+            Kernel::Warps => 2,
+            // So that blocks which begin later even out those that end early.
+            Kernel::FewRows => 8,
+        };
+        let places = u64::from(machine.multiprocessors) * at_once;
+        let blocks = keys.div_ceil(form::keys_of_block(choice.form()) as u32);
+        let most = (blocks / LEAST_BLOCKS).clamp(1, MOST_SPLITS);
+        ((places / tiles.max(1)).max(1) as u32).min(most)
+    }
+
+    /// Whether the copy engine addresses queries, keys and values.
+    fn is_addressed(&self) -> bool {
+        let Problem { batches, heads, kv_heads, queries, keys, .. } = self.problem;
+        let fits = |strides: RowStrides, [batches, heads, rows]: [u32; 3]| {
+            [(strides.batch, batches), (strides.head, heads), (strides.row, rows)].into_iter().all(|(stride, count)| {
+                let bytes = 2 * stride;
+                count == 1 || (bytes.is_multiple_of(UNIT_BYTES) && bytes > 0 && bytes < STRIDE_LIMIT_BYTES)
+            })
+        };
+        self.problem.pages == 0
+            && keys > 0
+            && self.addresses.iter().all(|address| address.is_multiple_of(UNIT_BYTES))
+            && fits(self.problem.q, [batches, heads, queries])
+            && fits(self.problem.k, [batches, kv_heads, keys])
+            && fits(self.problem.v, [batches, kv_heads, keys])
+    }
+
+    /// The bytes of the parts of results.
+    pub const fn parts_bytes(&self, choice: &Choice) -> usize {
+        if choice.splits == 1 {
+            return 0;
+        }
+        let of_query = (self.problem.value_depth as usize + 1) * size_of::<f32>();
+        choice.splits as usize * self.problem.all_queries() * of_query
+    }
+
+    /// What the kernel is launched with.
+    pub fn arguments(&self, stream: &Stream, machine: &Machine, choice: &Choice) -> GpuResult<Arguments> {
+        let problem = Problem { pack: choice.packed_heads.ilog2(), splits: choice.splits, ..self.problem };
+        let form = choice.form();
+        let of_heads = problem.packed_heads() / problem.kv_heads;
+        let of_key = 2 * u64::from(problem.depth + problem.value_depth);
+        let of_head = (u64::from(problem.keys) * of_key).max(1);
+        let group = (GROUP_BYTES / of_head).clamp(1, 1 << 16) as u32 * of_heads.max(1);
+        let tiles = problem.rows().div_ceil(form::rows_of_tile(form) as u32);
+        let schedule = Schedule { tiles, group };
+        let len = u64::from(tiles) * u64::from(problem.packed_heads()) * u64::from(problem.batches) * u64::from(problem.splits);
+        if len >= SIZE_LIMIT as u64 {
+            return Err(wrong(format!("{len} tiles are more than a launch has")));
+        }
+        let (blocks, maps) = match choice.kernel {
+            Kernel::Hopper => ((len as u32).min(machine.multiprocessors), self.maps(stream, &problem)?),
+            _ => (len as u32, Default::default()),
+        };
+        Ok(Arguments { form, blocks, maps, schedule, problem })
+    }
+
+    /// What the kernel that combines the parts is launched with.
+    pub fn combining(&self, choice: &Choice) -> GpuResult<Arguments> {
+        let problem = Problem { splits: choice.splits, ..self.problem };
+        let blocks = u32::try_from(combine::blocks(&problem)).map_err(|_| wrong("more rows than a launch has".into()))?;
+        Ok(Arguments { form: form::COMBINE, blocks, problem, ..Arguments::default() })
+    }
+
+    /// The maps of queries, keys and values.
+    fn maps(&self, stream: &Stream, problem: &Problem) -> GpuResult<[MapWords; 3]> {
+        let pack = 1 << problem.pack;
+        let rows = hopper::ROWS_OF_TILE as u32;
+        let (batches, heads, kv_heads) =
+            (problem.batches, problem.packed_heads(), problem.kv_heads);
+        let q = encode(
+            stream,
+            self.addresses[0],
+            [problem.depth, pack, problem.queries, heads, batches],
+            [problem.q.head, problem.q.row, problem.q.head << problem.pack, problem.q.batch],
+            [ELEMENTS_OF_BOX, pack, rows / pack, 1, 1],
+        )?;
+        let of_keys = |address, depth, strides: RowStrides| {
+            let keys = hopper::keys_of_block(self.depth) as u32;
+            encode(
+                stream,
+                address,
+                [depth, problem.keys, kv_heads, batches],
+                [strides.row, strides.head, strides.batch],
+                [ELEMENTS_OF_BOX, keys, 1, 1],
+            )
+        };
+        let k = of_keys(self.addresses[1], problem.depth, problem.k)?;
+        let v = of_keys(self.addresses[2], problem.value_depth, problem.v)?;
+        Ok([q, k, v])
+    }
+}
+
+/// The keys of a batch, or the most that it may have.
+fn keys_of<C>(of_q: &HeadsLayout, of_k: &HeadsLayout, options: &Options<'_, C>) -> GpuResult<usize> {
+    let Some(table) = len_of(options.pages.as_ref()) else { return Ok(of_k.rows) };
+    if options.lengths.is_none() {
+        return Err(wrong("keys in pages need the lengths of the batches, `Options::lengths`".into()));
+    }
+    if !of_k.rows.is_power_of_two() {
+        return Err(wrong(format!("a page has a power of two of keys, and these have {}", of_k.rows)));
+    }
+    let batches = of_q.batches.max(1);
+    if !table.is_multiple_of(batches) {
+        let reason = format!("a table of {table} pages is not as long for each of {batches} batches");
+        return Err(wrong(reason));
+    }
+    Ok((table / batches).saturating_mul(of_k.rows))
+}
+
+/// Refuses sizes that do not fit.
+fn check_sizes(
+    q: &HeadsLayout,
+    k: &HeadsLayout,
+    v: &HeadsLayout,
+    o: &HeadsLayout,
+    is_paged: bool,
+) -> GpuResult<()> {
+    let shared = |layout: &HeadsLayout| [layout.batches, layout.heads, layout.rows];
+    if shared(k) != shared(v) {
+        return Err(wrong(format!("keys are {k}, and values {v}")));
+    }
+    if k.depth != q.depth || (!is_paged && k.batches != q.batches) {
+        return Err(wrong(format!("queries are {q}, and keys {k}")));
+    }
+    if q.heads > 0 && (k.heads == 0 || !q.heads.is_multiple_of(k.heads)) {
+        let reason = format!("{} heads of queries are no multiple of {} heads of keys", q.heads, k.heads);
+        return Err(wrong(reason));
+    }
+    if shared(q) != shared(o) || o.depth != v.depth {
+        return Err(wrong(format!("queries are {q}, values {v}, and results {o}")));
+    }
+    if !o.is_disjoint() {
+        return Err(wrong(format!("elements of the results, {o}, overlap each other")));
+    }
+    let sizes = [q, k, v, o].map(|of| [of.batches, of.heads, of.rows, of.batches.saturating_mul(of.heads)]);
+    match sizes.into_iter().flatten().find(|size| *size >= SIZE_LIMIT) {
+        Some(size) => Err(wrong(format!("a size of {size}: kernels count to 2^31"))),
+        None => Ok(()),
+    }
+}
+
+impl<T: Half> HeadsMut<'_, T> {
+    /// Whether their memory has bytes of that of `other`.
+    fn overlaps(&self, other: &Heads<'_, T>) -> bool {
+        let bytes = |len: usize| (len * size_of::<T>()) as u64;
+        let (own, others) = (bytes(self.memory.len()), bytes(other.memory.len()));
+        let (start, from) = (self.address(), other.address());
+        own > 0 && others > 0 && start < from + others && from < start + own
+    }
+}
+
+/// Lets the driver describe a tensor of elements of 16 bits, innermost dimension first. `strides` are in elements, of all dimensions but the first.
+fn encode<const RANK: usize, const STRIDES: usize>(
+    stream: &Stream,
+    address: u64,
+    extents: [u32; RANK],
+    strides: [u64; STRIDES],
+    boxes: [u32; RANK],
+) -> GpuResult<MapWords> {
+    /// The lines of the L2 cache that a copy fills: 256 bytes.
+    const PROMOTE_256_BYTES: u32 = 3;
+    let mut map = sys::CUtensorMap { words: [0; 16] };
+    let steps = [1u32; RANK];
+    let extents = extents.map(u64::from);
+    // The stride of a dimension of one element is of no meaning, and may be none that the copy engine takes.
+    let mut bytes = strides.map(|stride| 2 * stride);
+    for (dimension, stride) in bytes.iter_mut().enumerate() {
+        if extents[dimension + 1] == 1 {
+            *stride = UNIT_BYTES;
+        }
+    }
+    let encoded = stream.inner().context().call_uncounted("cuTensorMapEncodeTiled", || {
+        // SAFETY: the map is writable, the lists have an element for each dimension, and the address is only stored.
+        unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &mut map,
+                TensorType::U16 as u32,
+                RANK as u32,
+                address as *mut _,
+                extents.as_ptr(),
+                bytes.as_ptr(),
+                boxes.as_ptr(),
+                steps.as_ptr(),
+                0,
+                Swizzle128::MODE,
+                PROMOTE_256_BYTES,
+                0,
+            )
+        }
+    });
+    encoded.with_gpu_context(|| OPERATION)?;
+    Ok(MapWords { words: map.words })
+}

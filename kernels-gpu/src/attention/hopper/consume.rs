@@ -1,0 +1,205 @@
+//! The consumers: two warpgroups, each of which takes 64 rows of a tile.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::super::output::Output;
+use super::super::scores::{First, left_operands, lengths_of, mask};
+use super::super::softmax::Rows;
+use super::super::{Problem, Schedule, Score, Work};
+use super::{Block, Half, KeyTile, QueryTile, ROWS_OF_TILE, SPAN};
+use crate::prelude::*;
+use bytemuck::Zeroable;
+use cuda_std::copy::*;
+use cuda_std::matrix::*;
+use cuda_std::{gpu_only, unrolled};
+
+/// The barrier at which the first consumer waits for its turn; that of the second is the next one. Before them are those of the block and of the
+/// warpgroups.
+const TURNS: u32 = 4;
+/// Threads of both consumers.
+const BOTH: u32 = 2 * WARPGROUP as u32;
+
+/// Computes this consumer's half of the tiles of this block.
+///
+/// # Safety
+/// All threads of a consumer call this together, with what the producer goes by.
+#[gpu_only]
+#[inline(always)]
+pub(super) unsafe fn all<
+    T,
+    C,
+    const D: usize,
+    const BOXES: usize,
+    const N: usize,
+    const F: usize,
+    const S: usize,
+>(
+    block: Block<BOXES, N, S>,
+    (schedule, problem, lengths): (&Schedule, &Problem, &[u32]),
+    (score, factor): (C, f32),
+    output: Output<'_, T>,
+    own: usize,
+) where
+    T: Half,
+    C: Score,
+    Columns<N>: Instruction<T, T, f32>,
+    Columns<D>: Instruction<T, T, f32>,
+{
+    let thread = thread_in_warpgroup();
+    let (row, column) = Accumulator::<f32, N>::position(thread, 0);
+    let row = (own * ROWS + row) as u32;
+    // SAFETY: one thread of each consumer releases a stage.
+    let (mut queries, mut ring) = unsafe { (block.queries.consumer(), block.ring.consumer()) };
+    let len = schedule.len(problem);
+    let mut index = thread::block_idx_x();
+    // SAFETY: the caller's promise. All threads of both consumers take the same turns.
+    unsafe {
+        if own == 1 {
+            arrive_at_barrier(TURNS, BOTH);
+        }
+        while index < len {
+            let sizes = (ROWS_OF_TILE as u32, N as u32);
+            let lengths = |batch| lengths_of(problem, lengths, batch);
+            let work = schedule.work(problem, score, index, sizes, lengths);
+            index += thread::grid_dim_x();
+            let mut rows = Rows::EMPTY;
+            let mut sums = Accumulator::<f32, D>::zeroed();
+            if work.blocks.0 < work.blocks.1 {
+                let q = queries_of::<BOXES>(queries.wait(), own);
+                let mut scores = Accumulator::<f32, N>::zeroed();
+                let mut at = work.blocks.1 - 1;
+                sync_at_barrier(TURNS + own as u32, BOTH);
+                multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
+                arrive_at_barrier(TURNS + 1 - own as u32, BOTH);
+                scores.wait::<0>();
+                ring.step();
+                if thread == 0 {
+                    ring.release(1);
+                }
+                let first = |at: u32| First { row: work.row + row, key: at * N as u32 + column as u32 };
+                if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
+                    mask(&mut scores, score, problem, &work, first(at));
+                }
+                rows.exponentials(&mut scores, factor);
+                let mut weights = left_operands::<T, F>(&scores);
+                let mut has_values = false;
+                while at > work.blocks.0 {
+                    at -= 1;
+                    sync_at_barrier(TURNS + own as u32, BOTH);
+                    multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
+                    ring.step();
+                    multiply_values::<T, N, BOXES, D, F>(&mut sums, weights, ring.wait(), has_values);
+                    ring.step();
+                    arrive_at_barrier(TURNS + 1 - own as u32, BOTH);
+                    has_values = true;
+                    scores.wait::<1>();
+                    if thread == 0 {
+                        ring.release(2);
+                    }
+                    if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
+                        mask(&mut scores, score, problem, &work, first(at));
+                    }
+                    let scales = rows.exponentials(&mut scores, factor);
+                    sums.wait::<0>();
+                    if thread == 0 {
+                        ring.release(1);
+                    }
+                    sums.map(|index, sum| sum * scales[index / 2 % 2]);
+                    weights = left_operands::<T, F>(&scores);
+                }
+                // All products with these queries are done.
+                queries.step();
+                if thread == 0 {
+                    queries.release(1);
+                }
+                multiply_values::<T, N, BOXES, D, F>(&mut sums, weights, ring.wait(), has_values);
+                ring.step();
+                sums.wait::<0>();
+                if thread == 0 {
+                    ring.release(1);
+                }
+            }
+            let totals = rows.whole_sums();
+            write::<T, D, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
+            write::<T, D, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+        }
+        if own == 0 {
+            // The last turn, which nothing takes.
+            sync_at_barrier(TURNS, BOTH);
+        }
+    }
+}
+
+/// A consumer's rows of the first box of queries.
+#[gpu_only]
+#[inline(always)]
+fn queries_of<const BOXES: usize>(tile: *const QueryTile<BOXES>, own: usize) -> Descriptor {
+    let tile = tile.cast::<Tile<[[u8; SPAN]; ROWS_OF_TILE], Swizzle128>>();
+    Descriptor::of_rows(tile, own * ROWS)
+}
+
+/// Starts to multiply queries and keys: as many groups as there are boxes.
+///
+/// # Safety
+/// As [`all`]; the keys are there.
+#[gpu_only]
+#[inline(always)]
+unsafe fn multiply_keys<T, const N: usize, const BOXES: usize>(
+    scores: &mut Accumulator<f32, N>,
+    q: Descriptor,
+    keys: *const KeyTile<N, BOXES>,
+) where
+    Columns<N>: Instruction<T, T, f32>,
+{
+    let k = Descriptor::of_rows(keys.cast::<Tile<[[u8; SPAN]; N], Swizzle128>>(), 0);
+    unrolled!(BOXES, |part| {
+        let q = q.advanced((part * ROWS_OF_TILE * SPAN) as u32);
+        let k = k.advanced((part * N * SPAN) as u32);
+        // SAFETY: the caller's promise.
+        unsafe { scores.multiply_operands::<T, T, 4, false, false>([q, k], part > 0) };
+    });
+}
+
+/// Starts to add products of exponentials and values: one group.
+///
+/// # Safety
+/// As [`all`]; the values are there.
+#[gpu_only]
+#[inline(always)]
+unsafe fn multiply_values<T, const N: usize, const BOXES: usize, const D: usize, const F: usize>(
+    sums: &mut Accumulator<f32, D>,
+    weights: [[u32; 4]; F],
+    values: *const KeyTile<N, BOXES>,
+    accumulate: bool,
+) where
+    Columns<D>: Instruction<T, T, f32>,
+{
+    let v = Descriptor::of_columns(values.cast::<Tile<[[u16; SPAN / 2]; N], Swizzle128>>(), 0);
+    // SAFETY: the caller's promise.
+    unsafe { sums.multiply_fragments::<T, T, F, true>(weights, v, accumulate) };
+}
+
+/// Writes a thread's part of one of its two rows, if that is inside.
+///
+/// # Safety
+/// Each row is four lanes', each of which writes columns of its own.
+#[gpu_only]
+#[inline(always)]
+unsafe fn write<T: Half, const D: usize, const BELOW: usize>(
+    sums: &Accumulator<f32, D>,
+    output: &Output<'_, T>,
+    work: &Work,
+    row: u32,
+    of_row: (f32, f32),
+    column: usize,
+) where
+    Columns<D>: Width<f32>,
+{
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(to) = output.row(work, work.row + row, of_row, column == 0) else { return };
+        unrolled!(D / 8, |eight| {
+            to.write_pair(column + 8 * eight, sums.pair(4 * eight + 2 * BELOW));
+        });
+    }
+}

@@ -1,0 +1,174 @@
+//! The fastest attention on Hopper: keys and values by the copy engine, multiplied by warpgroups, on a grid that stays.
+//!
+//! The method is that of J. Shah, G. Bikshandi, Y. Zhang, V. Thakkar, P. Ramani and T. Dao, "FlashAttention-3" (2024). A block takes tiles of
+//! 128 queries of a head. One warp, the producer, copies queries, and blocks of keys and values into a ring of shared memory. Two
+//! consumers of 64 queries each multiply them with a block of keys, take the exponentials, and multiply those with a block of values.
+//!
+//! | what | why |
+//! |---|---|
+//! | a consumer starts the scores of the next keys before it multiplies the values of these | while it takes exponentials, its tensor cores have work |
+//! | the consumers take turns at starting products | exponentials of one come while the other multiplies |
+//! | exponentials are left operands from registers | they are never stored |
+//! | tiles with many keys come first, and each block takes a long one and then a short one | blocks end together |
+//! | neighbouring blocks take the same head | its keys and values are in the L2 cache |
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+mod consume;
+mod produce;
+
+use super::output::Output;
+use super::{Problem, Schedule, Score};
+use crate::matmul::Value;
+use crate::prelude::*;
+use cuda_std::copy::*;
+use cuda_std::gpu_only;
+use cuda_std::grid_constant::{GridConstant, MapWords};
+use cuda_std::matrix::*;
+use cuda_std::warp::warp_shuffle_idx;
+use cuda_std::{bf16, f16};
+
+/// Rows of a tile.
+pub const ROWS_OF_TILE: usize = 2 * ROWS;
+/// Threads: a producer and two consumers.
+pub const BLOCK: usize = 3 * WARPGROUP;
+/// Bytes of a row of a box in shared memory: the span of the swizzle.
+pub const SPAN: usize = 128;
+
+/// A box of rows of queries, as bytes: 64 elements of each. (How many of its rows are heads of a packed one, the map knows.)
+pub type QueryBox = [[[[[u8; SPAN]; ROWS_OF_TILE]; 1]; 1]; 1];
+
+/// A box of keys or values, as bytes: 64 elements of each.
+pub type KeyBox<const N: usize> = [[[[u8; SPAN]; N]; 1]; 1];
+
+/// A tile of queries: boxes of all their elements.
+#[repr(C, align(1024))]
+pub struct QueryTile<const BOXES: usize>([[[u8; SPAN]; ROWS_OF_TILE]; BOXES]);
+
+/// A block of keys or values: boxes of all their elements.
+#[repr(C, align(1024))]
+pub struct KeyTile<const N: usize, const BOXES: usize>([[[u8; SPAN]; N]; BOXES]);
+
+/// Keys of a block, of `depth` elements each.
+#[must_use]
+pub const fn keys_of_block(depth: usize) -> usize {
+    match depth {
+        64 | 128 => 128,
+        192 => 96,
+        _ => 80,
+    }
+}
+
+/// Blocks of keys or values in shared memory.
+#[must_use]
+pub const fn stages(depth: usize) -> usize {
+    match depth {
+        64 => 8,
+        _ => 4,
+    }
+}
+
+/// Dynamic shared memory of a block, in bytes: queries, the ring, and barriers.
+#[must_use]
+pub const fn shared_bytes(depth: usize) -> usize {
+    let row = 2 * depth;
+    ROWS_OF_TILE * row + stages(depth) * keys_of_block(depth) * row + (2 + 2 * stages(depth)) * 8
+}
+
+/// Elements of 16 bits.
+pub trait Half: Value<Pair = u32> + TensorElement {}
+
+impl Half for bf16 {}
+impl Half for f16 {}
+
+/// Attention with rows of at most `BOXES` × 64 elements, and `N` keys in a block of keys, of which `F` times 16; `S` such blocks in shared memory.
+///
+/// # Safety
+/// - All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else uses.
+/// - `maps` are those of the queries, keys and values: boxes of [`QueryBox`] and [`KeyBox`]. The dimensions of keys and values are batches, heads, rows,
+///   elements, those of queries batches, packed heads, queries, heads of a packed one, elements.
+/// - The schedule is one of tiles of [`ROWS_OF_TILE`] rows; keys are not paged.
+/// - `output` has every element that the problem leads to.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn attend<
+    T,
+    C,
+    const D: usize,
+    const BOXES: usize,
+    const N: usize,
+    const F: usize,
+    const S: usize,
+>(
+    maps: GridConstant<'_, [MapWords; 3]>,
+    work: (&Schedule, &Problem, &[u32]),
+    score: (C, f32),
+    output: Output<'_, T>,
+) where
+    T: Half,
+    C: Score,
+    Columns<N>: Instruction<T, T, f32>,
+    Columns<D>: Instruction<T, T, f32>,
+{
+    // SAFETY: all lanes of each warp are here.
+    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
+    // SAFETY: the launch gives the memory; all threads together.
+    let block = unsafe { Block::<BOXES, N, S>::new() };
+    // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
+    unsafe {
+        if group == 0 {
+            lower_registers::<24>();
+            if thread < 32 {
+                produce::all(block, maps, work, score.0);
+            }
+        } else {
+            raise_registers::<240>();
+            consume::all::<T, C, D, BOXES, N, F, S>(block, work, score, output, group - 1);
+        }
+    }
+    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
+    thread::sync_threads();
+}
+
+/// [`warpgroup_id`], of which the assembler sees that all lanes have the same.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[gpu_only]
+#[inline(always)]
+unsafe fn warpgroup_of_warp() -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { warp_shuffle_idx(!0, warpgroup_id() as u32, 0, 32).0 as usize }
+}
+
+/// The dynamic shared memory of a block.
+#[derive(Clone, Copy)]
+struct Block<const BOXES: usize, const N: usize, const S: usize> {
+    /// The queries of a tile.
+    queries: TilePipeline<QueryTile<BOXES>, 1>,
+    /// Keys and values, in the order in which a consumer takes them: the first keys, then in turns the next keys and the values of those before.
+    ring: TilePipeline<KeyTile<N, BOXES>, S>,
+}
+
+impl<const BOXES: usize, const N: usize, const S: usize> Block<BOXES, N, S> {
+    /// # Safety
+    /// All threads of the block call this together; the launch gives [`shared_bytes`], and nothing else uses them.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        let queries = DynamicSharedArray::<u8, 1024>::get();
+        let ring = queries.wrapping_add(size_of::<QueryTile<BOXES>>());
+        let barriers = ring.wrapping_add(S * size_of::<KeyTile<N, BOXES>>());
+        // SAFETY: the caller's promise; one thread fills a stage, and one of each consumer releases it.
+        unsafe {
+            let of_queries = SharedArray::<u64, 2>::from_raw(barriers.cast());
+            let of_ring = SharedArray::<u64, 32>::from_raw(barriers.wrapping_add(16).cast());
+            let queries = SharedArray::<QueryTile<BOXES>, 1>::from_raw(queries.cast());
+            let ring = SharedArray::<KeyTile<N, BOXES>, S>::from_raw(ring.cast());
+            Self {
+                queries: TilePipeline::new(queries, of_queries, 2),
+                ring: TilePipeline::new(ring, of_ring, 2),
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Attention: `o = softmax(scale · q·kᵀ) · v` for each head of each batch, over the keys that a query sees.
+//!
+//! | module | kernels | since |
+//! |---|---|---|
+//! | [`hopper`] | keys and values by the copy engine, multiplied by warpgroups (`wgmma`); the fastest | `sm_90a` |
+//! | [`warps`] | keys and values by `cp.async`, multiplied by warps (`mma`); keys in pages; few rows, as when text is generated | `sm_80` |
+//! | [`combine`] | the parts of rows whose keys were divided among blocks | `sm_80` |
+//!
+//! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
+//! and which keys a query sees, is a functor, a [`Score`]. The host's `ops::attention` checks shapes and chooses the kernel.
+
+pub mod combine;
+pub mod form;
+pub mod hopper;
+pub mod output;
+mod problem;
+mod score;
+mod scores;
+#[cfg(feature = "entries")]
+pub mod shipped;
+mod softmax;
+pub mod warps;
+mod work;
+
+pub use problem::{Lengths, Problem, RowStrides};
+pub use score::{Alibi, Band, Keys, Place, Score, SoftCap};
+pub use work::{Schedule, Work};
+
+/// Factor of scores in exponents to base 2: of those that tensor cores give, or of those that a functor gives.
+#[inline(always)]
+#[must_use]
+pub fn factor_of<C: Score>(problem: &Problem) -> f32 {
+    use core::f32::consts::LOG2_E;
+    if C::CHANGES { LOG2_E } else { problem.scale * LOG2_E }
+}

@@ -1,0 +1,127 @@
+//! Where results go: to the caller, or as parts of a row whose keys are divided among blocks.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code))]
+
+use super::{Problem, Work};
+use crate::matmul::Value;
+use core::f32::consts::LN_2;
+use cuda_std::gpu_only;
+use cuda_std::prelude::*;
+
+/// The results of a launch.
+#[derive(Clone, Copy)]
+pub struct Output<'a, T> {
+    problem: &'a Problem,
+    /// Factor of scores in exponents to base 2.
+    factor: f32,
+    o: *mut T,
+    /// Logarithms of sums, `[batches, heads, queries]`; null if they are not wanted.
+    lse: *mut f32,
+    /// With splits: results of the parts, `[splits, batches · heads · queries, value_depth]`, and after them their logarithms, `[splits, …]`.
+    parts: *mut f32,
+}
+
+/// A row that is being written.
+#[derive(Clone, Copy)]
+pub struct OutputRow<T> {
+    to: *mut T,
+    part: *mut f32,
+    inverse: f32,
+    depth: usize,
+}
+
+impl<'a, T: Value<Pair = u32>> Output<'a, T> {
+    /// From a kernel's arguments. `factor` is that of scores in exponents to base 2.
+    #[inline(always)]
+    pub fn new(
+        problem: &'a Problem,
+        factor: f32,
+        o: *mut T,
+        lse: &mut DisjointSlice<'_, f32>,
+        parts: &mut DisjointSlice<'_, f32>,
+    ) -> Self {
+        let lse = if lse.is_empty() { core::ptr::null_mut() } else { lse.as_mut_ptr() };
+        Self { problem, factor, o, lse, parts: parts.as_mut_ptr() }
+    }
+
+    /// Begins to write a row, with the maximum of its scores and the sum of its exponentials; `None` if it is not inside. One thread of those that write
+    /// the row is `first`.
+    ///
+    /// # Safety
+    /// These threads alone write the row, and the memory is what the kernel promises.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn row(
+        &self,
+        work: &Work,
+        row: u32,
+        (max, sum): (f32, f32),
+        is_first: bool,
+    ) -> Option<OutputRow<T>> {
+        let problem = self.problem;
+        if row >= problem.rows() {
+            return None;
+        }
+        let (head, query) = problem.place_of_row(work.head, row);
+        let index = problem.index(work.batch, head, query);
+        // A row that sees no key is 0. (A sum of NaN is not.)
+        let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+        let lse = if sum == 0.0 {
+            f32::NEG_INFINITY
+        } else {
+            (max * self.factor).mul_add(LN_2, cuda_std::intrinsics::logf(sum))
+        };
+        let depth = problem.value_depth as usize;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if problem.splits > 1 {
+                let all = problem.all_queries();
+                let at = work.split as usize * all + index;
+                if is_first {
+                    self.parts.add(problem.splits as usize * all * depth + at).write(lse);
+                }
+                let part = self.parts.add(at * depth);
+                return Some(OutputRow { to: self.o, part, inverse, depth });
+            }
+            if is_first && !self.lse.is_null() {
+                self.lse.add(index).write(lse);
+            }
+            let to = self.o.add(problem.o.index(work.batch, head, query));
+            Some(OutputRow { to, part: core::ptr::null_mut(), inverse, depth })
+        }
+    }
+}
+
+impl<T: Value<Pair = u32>> OutputRow<T> {
+    /// Writes two neighbours, those that are inside. `column` is even.
+    ///
+    /// # Safety
+    /// As [`Output::row`].
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn write_pair(&self, column: usize, pair: [f32; 2]) {
+        if column >= self.depth {
+            return;
+        }
+        let pair = [pair[0] * self.inverse, pair[1] * self.inverse];
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.part.is_null() {
+                let to = self.to.add(column);
+                if to.addr().is_multiple_of(4) && column + 1 < self.depth {
+                    to.cast::<u32>().write(T::pair(pair));
+                } else {
+                    to.write(T::narrow(pair[0]));
+                    if column + 1 < self.depth {
+                        to.add(1).write(T::narrow(pair[1]));
+                    }
+                }
+            } else {
+                self.part.add(column).write(pair[0]);
+                if column + 1 < self.depth {
+                    self.part.add(column + 1).write(pair[1]);
+                }
+            }
+        }
+    }
+}

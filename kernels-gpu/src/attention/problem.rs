@@ -1,0 +1,126 @@
+//! What attention computes: sizes, and where the elements of each tensor are.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Where the rows of a tensor `[batch, heads, rows, depth]` are: row `r` of head `h` of batch `b` begins at
+/// `b * batch + h * head + r * row`, in elements. The elements of a row are neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct RowStrides {
+    /// From a batch to the next.
+    pub batch: u64,
+    /// From a head to the next.
+    pub head: u64,
+    /// From a row to the next.
+    pub row: u64,
+}
+
+impl RowStrides {
+    /// Where a row begins.
+    #[inline(always)]
+    #[must_use]
+    pub const fn index(self, batch: u32, head: u32, row: u32) -> usize {
+        (batch as u64 * self.batch + head as u64 * self.head + row as u64 * self.row) as usize
+    }
+}
+
+/// `o = softmax(scale · q·kᵀ) · v` for each head of each batch.
+///
+/// Heads of the queries share heads of keys and values: head `h` takes head `h / (heads / kv_heads)` of those. Kernels see `2^pack` such heads,
+/// neighbours, as rows of one: row `r` is query `r / 2^pack` of head `r % 2^pack` of them, so that few queries fill a tile, and keys are read
+/// once for all of these heads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Problem {
+    #[allow(missing_docs)]
+    pub batches: u32,
+    /// Heads of the queries: a multiple of `kv_heads`.
+    pub heads: u32,
+    /// Heads of keys and values.
+    pub kv_heads: u32,
+    /// The logarithm to base 2 of the heads that are rows of one: their number divides `heads / kv_heads`.
+    pub pack: u32,
+    /// Queries of each head.
+    pub queries: u32,
+    /// Keys, and values, of each head; of paged ones the most that a batch may have.
+    pub keys: u32,
+    /// Elements of a query, and of a key.
+    pub depth: u32,
+    /// Elements of a value, and of a row of the result.
+    pub value_depth: u32,
+    /// Factor of the scores: positive.
+    pub scale: f32,
+    /// The keys of a row are divided among this many blocks, each of which stores its part of the result; 1 if not.
+    pub splits: u32,
+    /// Pages of a batch in the table of pages; 0 where keys and values lie as their strides say.
+    pub pages: u32,
+    /// The logarithm to base 2 of the keys of a page. The strides of a batch are those of a page.
+    pub page: u32,
+    /// How many pages there are.
+    pub page_count: u32,
+    #[allow(missing_docs)]
+    pub padding: u32,
+    /// Where the queries are.
+    pub q: RowStrides,
+    /// Where the keys are.
+    pub k: RowStrides,
+    /// Where the values are.
+    pub v: RowStrides,
+    /// Where the results are.
+    pub o: RowStrides,
+}
+
+impl Problem {
+    /// The head of keys and values that a head of queries takes.
+    #[inline(always)]
+    #[must_use]
+    pub fn kv_head(&self, head: u32) -> u32 {
+        // (A division of which the compiler sees that it is not by 0 has no panic.)
+        head / (self.heads / self.kv_heads.max(1)).max(1)
+    }
+
+    /// Heads that are tiled: each is `2^pack` of the caller's.
+    #[inline(always)]
+    #[must_use]
+    pub const fn packed_heads(&self) -> u32 {
+        self.heads >> self.pack
+    }
+
+    /// Rows of such a head.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rows(&self) -> u32 {
+        self.queries << self.pack
+    }
+
+    /// The head of the queries, and the query, of a row of packed head `head`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn place_of_row(&self, head: u32, row: u32) -> (u32, u32) {
+        ((head << self.pack) + (row & ((1 << self.pack) - 1)), row >> self.pack)
+    }
+
+    /// The place of a query among those of all heads and batches.
+    #[inline(always)]
+    #[must_use]
+    pub const fn index(&self, batch: u32, head: u32, query: u32) -> usize {
+        (batch as usize * self.heads as usize + head as usize) * self.queries as usize
+            + query as usize
+    }
+
+    /// Queries of all heads and batches.
+    #[inline(always)]
+    #[must_use]
+    pub const fn all_queries(&self) -> usize {
+        self.batches as usize * self.heads as usize * self.queries as usize
+    }
+}
+
+/// The numbers of queries and keys of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    #[allow(missing_docs)]
+    pub queries: u32,
+    #[allow(missing_docs)]
+    pub keys: u32,
+}

@@ -1,0 +1,133 @@
+//! The scores of a tile of rows and keys, as a thread has them in registers.
+
+use super::{Keys, Lengths, Place, Problem, Score, Work};
+use crate::matmul::Value;
+use cuda_std::gpu_only;
+use cuda_std::matrix::{Accumulator, Columns, Width};
+use cuda_std::unroll::build;
+
+/// A thread's scores: those of two rows, eight apart, and of pairs of neighbouring keys. Scores `4 e` and `4 e + 1` are of the first row and of keys
+/// `8 e + 2 (lane % 4)` and the next, `4 e + 2` and `4 e + 3` of those keys and the second row.
+pub trait Scores {
+    /// Keys, in eights.
+    const EIGHTS: usize;
+
+    /// The scores at `index`, which is even, and the next one. In a kernel `index` is a constant.
+    fn pair(&self, index: usize) -> [f32; 2];
+
+    /// Replaces each score by `f(index, score)`, the indices being constants.
+    fn map(&mut self, f: impl FnMut(usize, f32) -> f32);
+}
+
+impl<const N: usize> Scores for Accumulator<f32, N>
+where
+    Columns<N>: Width<f32>,
+{
+    const EIGHTS: usize = N / 8;
+
+    #[inline(always)]
+    fn pair(&self, index: usize) -> [f32; 2] {
+        Self::pair(self, index)
+    }
+
+    #[inline(always)]
+    fn map(&mut self, f: impl FnMut(usize, f32) -> f32) {
+        Self::map(self, f);
+    }
+}
+
+/// The sums of a warp, as `mma` has them: of 16 rows and `E` × 8 columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiles<const E: usize>(pub [[f32; 4]; E]);
+
+impl<const E: usize> Tiles<E> {
+    /// All zero.
+    #[inline(always)]
+    pub fn zeroed() -> Self {
+        // SAFETY: numbers, for which zero bits are a value. (Written as a list, it would become a loop in memory.)
+        Self(unsafe { core::mem::zeroed() })
+    }
+}
+
+impl<const E: usize> Scores for Tiles<E> {
+    const EIGHTS: usize = E;
+
+    #[inline(always)]
+    fn pair(&self, index: usize) -> [f32; 2] {
+        let tile = self.0[index / 4];
+        [tile[index % 4], tile[index % 4 + 1]]
+    }
+
+    #[inline(always)]
+    fn map(&mut self, mut f: impl FnMut(usize, f32) -> f32) {
+        cuda_std::unrolled!(E, |e| {
+            let [a, b, c, d] = self.0[e];
+            self.0[e] = [f(4 * e, a), f(4 * e + 1, b), f(4 * e + 2, c), f(4 * e + 3, d)];
+        });
+    }
+}
+
+/// The place of a thread's first score.
+#[derive(Clone, Copy, Debug)]
+pub struct First {
+    /// The row of the packed head. The thread's second row is eight below.
+    pub row: u32,
+    /// The key.
+    pub key: u32,
+}
+
+/// Gives keys that a row does not see negative infinity, and others what the functor makes of their scores.
+#[gpu_only]
+#[inline(always)]
+pub fn mask<C: Score>(
+    scores: &mut impl Scores,
+    score: C,
+    problem: &Problem,
+    work: &Work,
+    first: First,
+) {
+    let places = [0, 8].map(|below| problem.place_of_row(work.head, first.row + below));
+    let (band, lengths) = (score.band(), work.lengths);
+    let seen = places.map(|(_, query)| seen_from(band.of_query(query, lengths), first.key));
+    let prefix = band.prefix.min(lengths.keys).saturating_sub(first.key);
+    scores.map(|index, sum| {
+        let below = index / 2 % 2;
+        let key = (index / 4 * 8 + index % 2) as u32;
+        let sees = key.wrapping_sub(seen[below].first) < seen[below].end || key < prefix;
+        let value = if C::CHANGES {
+            let (head, query) = places[below];
+            let own = query as i32 + lengths.keys as i32 - lengths.queries as i32;
+            let place = Place { batch: work.batch, head, query, key: first.key + key, own };
+            score.apply(sum * problem.scale, place)
+        } else {
+            sum
+        };
+        if sees { value } else { f32::NEG_INFINITY }
+    });
+}
+
+/// Keys relative to one: the first, which may be before it and wraps, and their number.
+#[inline(always)]
+fn seen_from(keys: Keys, from: u32) -> Keys {
+    Keys { first: keys.first.wrapping_sub(from), end: keys.end.saturating_sub(keys.first) }
+}
+
+/// Scores as left operands of products, rounded to nearest: `F` fragments of 16 keys.
+#[inline(always)]
+pub fn left_operands<T: Value<Pair = u32>, const F: usize>(scores: &impl Scores) -> [[u32; 4]; F] {
+    build(|sixteen| {
+        let pair = |k: usize| T::pair(scores.pair(8 * sixteen + 2 * k));
+        [pair(0), pair(1), pair(2), pair(3)]
+    })
+}
+
+/// The numbers of queries and keys of a batch.
+#[gpu_only]
+#[inline(always)]
+pub fn lengths_of(problem: &Problem, lengths: &[u32], batch: u32) -> Lengths {
+    let keys = match lengths.get(batch as usize) {
+        Some(keys) => (*keys).min(problem.keys),
+        None => problem.keys,
+    };
+    Lengths { queries: problem.queries, keys }
+}

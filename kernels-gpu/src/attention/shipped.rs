@@ -1,0 +1,9 @@
+//! The functors that ship with kernels.
+
+use super::{Alibi, Band, SoftCap};
+use cuda_std::{bf16, f16};
+
+crate::attention_kernels! { attention_bf16, Band, bf16 }
+crate::attention_kernels! { attention_f16, Band, f16 }
+crate::attention_kernels! { attention_soft_cap_bf16, SoftCap, bf16 }
+crate::attention_kernels! { attention_alibi_bf16, Alibi, bf16 }

@@ -1,0 +1,228 @@
+//! Attention by warps (`mma`), with keys and values by `cp.async`: for devices before Hopper, for tensors that the copy engine cannot address, and
+//! for few rows, which memory bounds.
+//!
+//! Each warp has 16 rows (T. Dao, "FlashAttention-2", 2023). Where a block has many rows, its four warps divide the rows, and each multiplies them with all keys
+//! of a block of keys. Where there are at most 16 rows, as when text is generated, the warps divide the keys, and their results are
+//! brought together at the end. Two blocks of keys and values are in shared memory: one is used while the next one is copied.
+//!
+//! Keys and values may lie in pages, which a table names: each row of a block of keys is found by itself.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+mod copies;
+mod join;
+mod products;
+
+use self::copies::Rows as CopiedRows;
+use self::products::{multiply_keys, multiply_values};
+use super::hopper::Half;
+use super::output::Output;
+use super::scores::{First, Tiles, left_operands, lengths_of, mask};
+use super::softmax::Rows;
+use super::{Problem, Schedule, Score, Work};
+use crate::prelude::*;
+use cuda_std::copy::{commit_group, wait_groups};
+use cuda_std::matrix::M16N8K16;
+use cuda_std::shared::DynamicSharedArray;
+use cuda_std::{gpu_only, unrolled};
+
+/// Rows of a warp.
+pub const ROWS_OF_WARP: usize = 16;
+/// Blocks of keys in shared memory.
+const STAGES: usize = 2;
+
+/// Keys of a block of keys, of `depth` elements each.
+#[must_use]
+pub const fn keys_of_block(depth: usize) -> usize {
+    if depth <= 128 { 64 } else { 32 }
+}
+
+/// Warps of a block, with many rows or with few. Each has at least 16 keys.
+#[must_use]
+pub const fn warps(depth: usize, is_few: bool) -> usize {
+    if is_few { keys_of_block(depth) / 16 } else { 4 }
+}
+
+/// Rows of a tile.
+#[must_use]
+pub const fn rows_of_tile(is_few: bool) -> usize {
+    if is_few { ROWS_OF_WARP } else { 4 * ROWS_OF_WARP }
+}
+
+/// Dynamic shared memory of a block, in bytes: the rows, and two blocks of keys and values.
+#[must_use]
+pub const fn shared_bytes(depth: usize, is_few: bool) -> usize {
+    2 * depth * (rows_of_tile(is_few) + 2 * STAGES * keys_of_block(depth))
+}
+
+/// What a launch gives.
+#[derive(Clone, Copy)]
+pub struct Operands<'a, T> {
+    /// Queries, keys and values.
+    pub q: *const T,
+    #[allow(missing_docs)]
+    pub k: *const T,
+    #[allow(missing_docs)]
+    pub v: *const T,
+    /// The table of pages, `[batches, problem.pages]`.
+    pub pages: &'a [u32],
+    /// Keys of each batch; empty where all have `problem.keys`.
+    pub lengths: &'a [u32],
+}
+
+/// Attention with rows of at most `D` elements, that is `16 F` and `8 COLUMNS`. `KEYS` are those of a block of keys, of which a warp has `8 E`, or 16 `G`.
+///
+/// # Safety
+/// - All threads of a block of 32 × [`warps`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else uses.
+/// - The operands have every element that the problem leads to, with every page that the table names for keys of a batch.
+/// - The schedule is one of tiles of [`rows_of_tile`] rows.
+/// - `output` has every element that the problem leads to.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn attend<
+    T,
+    C,
+    const IS_FEW: bool,
+    const D: usize,
+    const COLUMNS: usize,
+    const KEYS: usize,
+    const E: usize,
+    const G: usize,
+>(
+    operands: Operands<'_, T>,
+    (schedule, problem): (&Schedule, &Problem),
+    (score, factor): (C, f32),
+    output: Output<'_, T>,
+) where
+    T: Half + Multiplies,
+    C: Score,
+{
+    let rows_of_tile = rows_of_tile(IS_FEW);
+    let sizes = (rows_of_tile as u32, KEYS as u32);
+    let lengths = |batch| lengths_of(problem, operands.lengths, batch);
+    let work = schedule.work(problem, score, thread::block_idx_x(), sizes, lengths);
+    let thread = thread::index_in_block() as usize;
+    let (warp, lane) = (thread / 32, thread % 32);
+    let (own_row, own_key) = if IS_FEW { (0, warp * 8 * E) } else { (warp * ROWS_OF_WARP, 0) };
+    let shared = DynamicSharedArray::<u8, 128>::get();
+    let ring = shared.wrapping_add(rows_of_tile * 2 * D);
+    let stage = |at: u32| {
+        let k = ring.wrapping_add(at as usize % STAGES * 4 * KEYS * D);
+        (k, k.wrapping_add(2 * KEYS * D))
+    };
+    let copied = CopiedRows::<T, D>::new(problem, &work, operands, thread, 32 * warps(D, IS_FEW));
+    let mut rows = Rows::EMPTY;
+    let mut sums = Tiles::<COLUMNS>::zeroed();
+    let (first, mut at) = work.blocks;
+    let copy = |at: u32| {
+        // SAFETY: the stage is free, and nothing reads it before the barrier below.
+        unsafe {
+            let (k, v) = stage(at);
+            copied.keys(k, at * KEYS as u32, KEYS);
+            copied.values(v, at * KEYS as u32, KEYS);
+        }
+    };
+    // SAFETY: the caller's promise; every thread takes the same way through the barriers.
+    unsafe {
+        if first < at {
+            copied.queries(shared, rows_of_tile);
+            copy(at - 1);
+        }
+        commit_group();
+        while at > first {
+            at -= 1;
+            if at > first {
+                copy(at - 1);
+            }
+            commit_group();
+            wait_groups::<1>();
+            thread::sync_threads();
+            let (k, v) = stage(at);
+            let q = shared.wrapping_add(own_row * 2 * D);
+            let k = k.wrapping_add(own_key * 2 * D);
+            let mut scores = multiply_keys::<T, D, E>(q, k, lane);
+            let key = at * KEYS as u32 + (own_key + 2 * (lane % 4)) as u32;
+            let row = work.row + (own_row + lane / 4) as u32;
+            if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
+                mask(&mut scores, score, problem, &work, First { row, key });
+            }
+            let scales = rows.exponentials(&mut scores, factor);
+            unrolled!(COLUMNS, |e| {
+                let [a, b, c, d] = sums.0[e];
+                sums.0[e] = [a * scales[0], b * scales[0], c * scales[1], d * scales[1]];
+            });
+            let v = v.wrapping_add(own_key * 2 * D);
+            multiply_values::<T, D, COLUMNS, G>(&mut sums, left_operands::<T, G>(&scores), v, lane);
+            // All warps are done with the stage, which is filled next.
+            thread::sync_threads();
+        }
+        if IS_FEW {
+            let is_last = join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps(D, true));
+            if !is_last {
+                return;
+            }
+        }
+        let totals = rows.whole_sums();
+        let row = work.row + (own_row + lane / 4) as u32;
+        let column = 2 * (lane % 4);
+        write::<T, COLUMNS, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
+        write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+    }
+}
+
+/// Elements of which a warp multiplies 16 × 16 by 16 × 8.
+pub trait Multiplies: cuda_std::matrix::Element<Register = u32> {
+    /// `c + a·b`.
+    ///
+    /// # Safety
+    /// As [`mma_converged`](cuda_std::matrix::mma_converged).
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
+        c
+    }
+}
+
+/// Implements [`Multiplies`].
+macro_rules! multiplies {
+    ($($t:ty)*) => {$(
+        impl Multiplies for $t {
+            #[gpu_only]
+            #[inline(always)]
+            unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
+                use cuda_std::matrix::{FragmentA, FragmentB, FragmentC, mma_converged};
+                let a = FragmentA::<M16N8K16, $t>::from_registers(a);
+                let b = FragmentB::<M16N8K16, $t>::from_registers(b);
+                let c = FragmentC::<M16N8K16, f32>::from_registers(c);
+                // SAFETY: the caller's promise.
+                unsafe { mma_converged(a, b, c) }.registers()
+            }
+        }
+    )*};
+}
+
+multiplies! { cuda_std::bf16 cuda_std::f16 }
+
+/// Writes a lane's part of one of its two rows, if that is inside.
+///
+/// # Safety
+/// Each row is four lanes', each of which writes columns of its own.
+#[gpu_only]
+#[inline(always)]
+unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
+    sums: &Tiles<COLUMNS>,
+    output: &Output<'_, T>,
+    work: &Work,
+    row: u32,
+    of_row: (f32, f32),
+    column: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(to) = output.row(work, row, of_row, column == 0) else { return };
+        unrolled!(COLUMNS, |eight| {
+            let tile = sums.0[eight];
+            to.write_pair(column + 8 * eight, [tile[2 * BELOW], tile[2 * BELOW + 1]]);
+        });
+    }
+}
