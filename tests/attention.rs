@@ -287,6 +287,7 @@ fn few_rows() {
     for (heads, kv_heads, queries, depth) in [(8, 1, 1, 128), (8, 1, 2, 64), (3, 3, 16, 128), (4, 2, 7, 192), (16, 1, 1, 256), (1, 1, 1, 40)] {
         for keys in [1, 63, 64, 300] {
             let case = Case::<bf16>::new([2, heads, kv_heads, queries, keys, depth], &mut rng);
+            case.check(Band::CAUSAL, SAME);
             case.with(Kernel::FewRows).check(Band::CAUSAL, SAME);
         }
     }
@@ -370,18 +371,44 @@ fn batches_of_different_lengths() {
 #[test]
 fn keys_in_pages() {
     let mut rng = rng();
-    for (queries, page) in [(1, 16), (3, 32), (40, 16), (5, 128)] {
-        let of_batch = 256 / page;
-        let mut case = Case::<bf16>::new([2, 4, 1, queries, page, 128], &mut rng);
-        let layout = HeadsLayout::by_row([2 * of_batch + 1, 1, page, 128]);
-        case.k = Host::new(layout, || rng.random_range(-2.0..2.0));
-        case.v = Host::new(layout, || rng.random_range(-2.0..2.0));
-        case.lengths = Some(vec![200, 77]);
-        // From the last to the first; what no batch needs names a page that there is not.
-        let mut pages: Vec<u32> = (0..2 * of_batch as u32).rev().collect();
-        pages[2 * of_batch - 1] = 1 << 30;
-        case.pages = Some(pages);
-        case.check(Band::CAUSAL, SAME);
+    let kernels = kernels().into_iter().chain([Kernel::FewRows]);
+    for kernel in kernels {
+        let queries = if kernel == Kernel::FewRows { [1, 3] } else { [1, 40] };
+        for (queries, page, depth) in [
+            (queries[0], 16, 128),
+            (queries[1], 32, 64),
+            (queries[1], 64, 192),
+            (queries[0], 128, 256),
+            (queries[1], 256, 128),
+            (queries[1], 1, 64),
+        ] {
+            let of_batch = 256 / page;
+            let mut case = Case::<bf16>::new([2, 4, 1, queries, page, depth], &mut rng).with(kernel);
+            let layout = HeadsLayout::by_row([2 * of_batch + 1, 1, page, depth]);
+            case.k = Host::new(layout, || rng.random_range(-2.0..2.0));
+            case.v = Host::new(layout, || rng.random_range(-2.0..2.0));
+            case.lengths = Some(vec![200, 77]);
+            // From the last to the first; an entry that no key needs names a page that there is not.
+            let mut pages: Vec<u32> = (0..2 * of_batch as u32).rev().collect();
+            if page < 128 {
+                pages[2 * of_batch - 1] = 1 << 30;
+            }
+            case.pages = Some(pages);
+            case.check(Band::CAUSAL, SAME);
+        }
+    }
+}
+
+#[test]
+fn pages_that_there_are_not_are_zero() {
+    let mut rng = rng();
+    for kernel in kernels() {
+        let mut case = Case::<bf16>::new([1, 1, 1, 2, 16, 64], &mut rng).with(kernel);
+        case.k = Host::new(HeadsLayout::by_head([2, 1, 16, 64]), || rng.random_range(-2.0..2.0));
+        case.v = Host::new(case.k.layout, || 1.0);
+        (case.lengths, case.pages) = (Some(vec![32]), Some(vec![1, u32::MAX]));
+        let (o, _) = case.run(Band::ALL).unwrap();
+        assert!(o.iter().all(|o| o.to_f32() > 0.0 && o.to_f32() < 1.0));
     }
 }
 

@@ -164,6 +164,19 @@ fn mbarriers_learn_of_copies_of_threads() {
 }
 
 #[test]
+fn what_is_not_given_is_not_read() {
+    // The memory at %rd0 ends 4 bytes behind the source.
+    let copy = |given: u32| {
+        let body = format!(
+            "mov.u32 %r2, {given}; cp.async.cg.shared.global [%r28], [%rd0+16], 16, %r2; cp.async.wait_all;"
+        );
+        run(&body, 1, 1, 5)
+    };
+    assert!(copy(4).is_ok());
+    assert!(matches!(copy(5).err().unwrap().kind, TrapKind::OutOfBounds { .. }));
+}
+
+#[test]
 fn copies_of_threads_are_checked() {
     let late = trap("cp.async.cg.shared.global [%r28], [%rd1+1012], 16;", 1);
     assert!(matches!(late, TrapKind::Misaligned { .. }), "{late}");

@@ -55,7 +55,7 @@ pub fn row<'a>(
 /// How attention rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounding {
-    /// Half a unit in the last place of elements, relative.
+    /// The largest error of rounding to the type of the elements, relative.
     pub unit: f64,
     /// Half the smallest difference of elements.
     pub least: f64,
@@ -63,9 +63,9 @@ pub struct Rounding {
 
 impl Rounding {
     /// `bf16`: eight bits; exponentials below 2^-126 are 0.
-    pub const BF16: Self = Self { unit: 1.0 / 512.0, least: 1e-38 };
+    pub const BF16: Self = Self { unit: 1.0 / 256.0, least: 1e-38 };
     /// `f16`: eleven bits, and no value below 2^-24.
-    pub const F16: Self = Self { unit: 1.0 / 4096.0, least: 2.98e-8 };
+    pub const F16: Self = Self { unit: 1.0 / 2048.0, least: 2.98e-8 };
 
     /// How far a score may be off: tensor cores add `depth` products with at least 22 bits, the scale and the subtraction of the maximum round
     /// twice to 24 bits, relative to the largest score on the way.

@@ -145,20 +145,20 @@ macro_rules! attention_kernels {
             let output = Output::new(&problem, factor, to, &mut lse, &mut parts);
             let (q, k, v) = (q.as_ptr(), k.as_ptr(), v.as_ptr());
             let operands = warps::Operands { q, k, v, pages, lengths };
-            let (of_hopper, score) = ((&schedule, &problem, lengths), (score, factor));
+            let (of_hopper, score) = ((&schedule, &problem, pages, lengths), (score, factor));
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
                     0 => combine::combine::<$t>(&problem, parts.as_mut_ptr(), &mut lse, to),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    64 => hopper::attend::<$t, $c, 64, 1, 128, 8, 8>(maps, of_hopper, score, output),
+                    64 => hopper::attend::<$t, $c, 64, 1, 8, 192, 12, 8>(maps, of_hopper, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    128 => hopper::attend::<$t, $c, 128, 2, 128, 8, 4>(maps, of_hopper, score, output),
+                    128 => hopper::attend::<$t, $c, 128, 2, 16, 176, 11, 4>(maps, of_hopper, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    192 => hopper::attend::<$t, $c, 192, 3, 96, 6, 4>(maps, of_hopper, score, output),
+                    192 => hopper::attend::<$t, $c, 192, 3, 24, 112, 7, 4>(maps, of_hopper, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    256 => hopper::attend::<$t, $c, 256, 4, 80, 5, 4>(maps, of_hopper, score, output),
+                    256 => hopper::attend::<$t, $c, 256, 4, 32, 80, 5, 4>(maps, of_hopper, score, output),
                     1064 => warps::attend::<$t, $c, false, 64, 8, 64, 8, 4>(operands, work, score, output),
                     1128 => warps::attend::<$t, $c, false, 128, 16, 64, 8, 4>(operands, work, score, output),
                     1192 => warps::attend::<$t, $c, false, 192, 24, 32, 4, 2>(operands, work, score, output),

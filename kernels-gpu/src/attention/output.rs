@@ -5,7 +5,7 @@
 use super::{Problem, Work};
 use crate::matmul::Value;
 use core::f32::consts::LN_2;
-use cuda_std::gpu_only;
+use cuda_std::{gpu_only, unrolled};
 use cuda_std::prelude::*;
 
 /// The results of a launch.
@@ -93,35 +93,46 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
 }
 
 impl<T: Value<Pair = u32>> OutputRow<T> {
-    /// Writes two neighbours, those that are inside. `column` is even.
+    /// Writes pairs of neighbours, those that are inside: `pair(e)` at `column + 8 e`, for `EIGHTS` of them. `column` is even.
     ///
     /// # Safety
     /// As [`Output::row`].
     #[gpu_only]
     #[inline(always)]
-    pub unsafe fn write_pair(&self, column: usize, pair: [f32; 2]) {
-        if column >= self.depth {
-            return;
-        }
-        let pair = [pair[0] * self.inverse, pair[1] * self.inverse];
+    pub unsafe fn write<const EIGHTS: usize>(&self, column: usize, pair: impl Fn(usize) -> [f32; 2]) {
+        let scaled = |e: usize| pair(e).map(|value| value * self.inverse);
         // SAFETY: the caller's promise.
         unsafe {
-            if self.part.is_null() {
-                let to = self.to.add(column);
-                if to.addr().is_multiple_of(4) && column + 1 < self.depth {
-                    to.cast::<u32>().write(T::pair(pair));
-                } else {
-                    to.write(T::narrow(pair[0]));
-                    if column + 1 < self.depth {
-                        to.add(1).write(T::narrow(pair[1]));
-                    }
-                }
-            } else {
-                self.part.add(column).write(pair[0]);
-                if column + 1 < self.depth {
-                    self.part.add(column + 1).write(pair[1]);
-                }
+            if !self.part.is_null() {
+                let to = self.part.add(column);
+                unrolled!(EIGHTS, |e| write_inside(to, 8 * e, scaled(e), self.depth - column.min(self.depth)));
+                return;
             }
+            let to = self.to.add(column);
+            if to.addr().is_multiple_of(4) && self.depth == 8 * EIGHTS {
+                unrolled!(EIGHTS, |e| to.add(8 * e).cast::<u32>().write(T::pair(scaled(e))));
+            } else {
+                let len = self.depth - column.min(self.depth);
+                unrolled!(EIGHTS, |e| write_inside(to, 8 * e, scaled(e).map(T::narrow), len));
+            }
+        }
+    }
+}
+
+/// Writes two neighbours at `at`, those that are before `len`.
+///
+/// # Safety
+/// As [`Output::row`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn write_inside<T: Copy>(to: *mut T, at: usize, pair: [T; 2], len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if at < len {
+            to.add(at).write(pair[0]);
+        }
+        if at + 1 < len {
+            to.add(at + 1).write(pair[1]);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The scores of a tile of rows and keys, as a thread has them in registers.
 
-use super::{Keys, Lengths, Place, Problem, Score, Work};
+use super::{Lengths, Place, Problem, Score, Work};
 use crate::matmul::Value;
 use cuda_std::gpu_only;
 use cuda_std::matrix::{Accumulator, Columns, Width};
@@ -88,28 +88,45 @@ pub fn mask<C: Score>(
 ) {
     let places = [0, 8].map(|below| problem.place_of_row(work.head, first.row + below));
     let (band, lengths) = (score.band(), work.lengths);
-    let seen = places.map(|(_, query)| seen_from(band.of_query(query, lengths), first.key));
-    let prefix = band.prefix.min(lengths.keys).saturating_sub(first.key);
-    scores.map(|index, sum| {
-        let below = index / 2 % 2;
-        let key = (index / 4 * 8 + index % 2) as u32;
-        let sees = key.wrapping_sub(seen[below].first) < seen[below].end || key < prefix;
-        let value = if C::CHANGES {
-            let (head, query) = places[below];
-            let own = query as i32 + lengths.keys as i32 - lengths.queries as i32;
-            let place = Place { batch: work.batch, head, query, key: first.key + key, own };
-            score.apply(sum * problem.scale, place)
-        } else {
-            sum
-        };
-        if sees { value } else { f32::NEG_INFINITY }
+    let prefix = band.prefix.min(lengths.keys);
+    // Keys relative to the first one of the thread.
+    let seen = places.map(|(_, query)| {
+        let keys = band.of_query(query, lengths);
+        let joins = keys.first <= prefix;
+        let end = if joins { keys.end.max(prefix) } else { keys.end };
+        let low = if joins { 0 } else { keys.first };
+        [low.saturating_sub(first.key), end.saturating_sub(first.key)]
     });
+    let prefix = prefix.saturating_sub(first.key);
+    scores.map(|index, sum| {
+        if !C::CHANGES {
+            return sum;
+        }
+        let (head, query) = places[index / 2 % 2];
+        let own = query as i32 + lengths.keys as i32 - lengths.queries as i32;
+        let place = Place { batch: work.batch, head, query, key: first.key + key_of(index), own };
+        score.apply(sum * problem.scale, place)
+    });
+    let [above, below] = seen;
+    // One comparison instead of three, where all keys before the end are seen, as with a causal mask.
+    if above[0] | below[0] == 0 {
+        scores.map(|index, score| {
+            let sees = key_of(index) < seen[index / 2 % 2][1];
+            if sees { score } else { f32::NEG_INFINITY }
+        });
+    } else {
+        scores.map(|index, score| {
+            let ([low, end], key) = (seen[index / 2 % 2], key_of(index));
+            let sees = (key >= low && key < end) || key < prefix;
+            if sees { score } else { f32::NEG_INFINITY }
+        });
+    }
 }
 
-/// Keys relative to one: the first, which may be before it and wraps, and their number.
+/// The key of a score, relative to the first of the thread.
 #[inline(always)]
-fn seen_from(keys: Keys, from: u32) -> Keys {
-    Keys { first: keys.first.wrapping_sub(from), end: keys.end.saturating_sub(keys.first) }
+const fn key_of(index: usize) -> u32 {
+    (index / 4 * 8 + index % 2) as u32
 }
 
 /// Scores as left operands of products, rounded to nearest: `F` fragments of 16 keys.

@@ -94,14 +94,14 @@ impl Descriptor {
     }
 }
 
-/// How many columns an [`Accumulator`] may have: 8, 16, 32, 64, 80, 96, 128, 176, 192 or 256.
+/// How many columns an [`Accumulator`] may have: 8, 16, 32, 64, 80, 96, 112, 128, 176, 192 or 256.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<const N: usize>;
 
 /// That there are accumulators of `V` of this width.
 #[diagnostic::on_unimplemented(
     message = "a warpgroup has no accumulators of `{V}` for `{Self}`",
-    note = "widths are 8, 16, 32, 64, 80, 96, 128, 176, 192 and 256; sums are f32 and i32"
+    note = "widths are 8, 16, 32, 64, 80, 96, 112, 128, 176, 192 and 256; sums are f32 and i32"
 )]
 ///
 /// # Safety
@@ -611,6 +611,10 @@ widths! {
     96 48 [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         33 34 35 36 37 38 39 40 41 42 43 44 45 46 47
+    ];
+    112 56 [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33
+        34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55
     ];
     128 64 [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32

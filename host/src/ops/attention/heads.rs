@@ -74,7 +74,7 @@ impl HeadsLayout {
         ];
         dims.sort_unstable();
         let mut reach = 1usize;
-        dims.iter().filter(|(_, count)| *count > 1).all(|(stride, count)| {
+        self.is_empty() || dims.iter().filter(|(_, count)| *count > 1).all(|(stride, count)| {
             let is_apart = *stride >= reach;
             reach = reach.saturating_add((count - 1).saturating_mul(*stride));
             is_apart

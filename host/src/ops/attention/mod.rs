@@ -30,9 +30,9 @@
 //! - NaN and infinity among keys or queries make rows that see them NaN; so do those among values, also where their weights are 0.
 //!
 //! # Which kernel runs
-//! [`explain`] says it. On Hopper (`sm_90a`) keys and values come by the copy engine, and warpgroups multiply them; tensors that the copy engine cannot
-//! address (rows, heads or batches that are no multiples of 16 bytes apart), pages, and devices since `sm_80` have a kernel of warps. At most 16 rows, that is queries times heads that
-//! share keys, have a kernel which memory bounds. Where there are too few tiles for the device, keys are divided among blocks, and a second kernel adds
+//! [`explain`] says it. On Hopper (`sm_90a`) keys and values come by the copy engine, and warpgroups multiply them. Tensors that the copy engine cannot
+//! address (rows, heads, or batches that are no multiples of 16 bytes apart), and other devices since `sm_80`, have a kernel of warps, and one for at most 16
+//! rows: queries times heads that share keys. Where there are too few tiles for the device, keys are divided among blocks, and a second kernel adds
 //! their parts in a fixed order.
 //!
 //! Rows are filled up with zeros to 64, 128, 192 or 256 elements, those of values too, and cost as much.
@@ -108,7 +108,7 @@ impl<'a, C> Options<'a, C> {
 
     /// Keys and values lie in pages, `[pages, kv_heads, keys of a page, d]`, a power of two of keys each: `table` is `[batches, pages of a batch]`, on the
     /// device, and names the pages of each batch in order. How many keys a batch has say [`lengths`](Self::lengths), and as many pages are
-    /// looked up. A page that there is not is a panic of the kernel.
+    /// looked up. A page that there is not has keys and values of zeros.
     #[must_use]
     pub fn pages(self, table: impl Into<DeviceSlice<'a, u32>>) -> Self {
         Self { pages: Some(table.into()), ..self }

@@ -186,14 +186,14 @@ impl Prepared {
         let has_few = queries as usize * few as usize <= warps::ROWS_OF_WARP;
         let best = match asked {
             Some(kernel) => kernel,
-            None if has_few => Kernel::FewRows,
             None if machine.has_warpgroups && self.is_addressed() => Kernel::Hopper,
+            None if has_few => Kernel::FewRows,
             None => Kernel::Warps,
         };
         let refusal = match best {
             Kernel::Hopper if !machine.has_warpgroups => Some("this device has no `wgmma`"),
             Kernel::Hopper if !self.is_addressed() => {
-                Some("the copy engine takes keys that are not paged, at least one, and rows, heads and batches at multiples of 16 bytes")
+                Some("the copy engine takes rows, heads and batches (or pages) at multiples of 16 bytes, and at least one key")
             }
             Kernel::FewRows if !has_few => Some("queries times heads that share keys are more than 16"),
             _ => None,
@@ -231,19 +231,28 @@ impl Prepared {
 
     /// Whether the copy engine addresses queries, keys and values.
     fn is_addressed(&self) -> bool {
-        let Problem { batches, heads, kv_heads, queries, keys, .. } = self.problem;
+        let Problem { batches, heads, queries, .. } = self.problem;
         let fits = |strides: RowStrides, [batches, heads, rows]: [u32; 3]| {
-            [(strides.batch, batches), (strides.head, heads), (strides.row, rows)].into_iter().all(|(stride, count)| {
-                let bytes = 2 * stride;
-                count == 1 || (bytes.is_multiple_of(UNIT_BYTES) && bytes > 0 && bytes < STRIDE_LIMIT_BYTES)
-            })
+            [(strides.batch, batches), (strides.head, heads), (strides.row, rows)].into_iter().all(
+                |(stride, count)| {
+                    let bytes = stride.saturating_mul(2);
+                    let is_taken = bytes > 0 && bytes < STRIDE_LIMIT_BYTES;
+                    count == 1 || (bytes.is_multiple_of(UNIT_BYTES) && is_taken)
+                },
+            )
         };
-        self.problem.pages == 0
-            && keys > 0
+        let of_keys = self.extents_of_keys();
+        of_keys.iter().all(|extent| *extent > 0)
             && self.addresses.iter().all(|address| address.is_multiple_of(UNIT_BYTES))
             && fits(self.problem.q, [batches, heads, queries])
-            && fits(self.problem.k, [batches, kv_heads, keys])
-            && fits(self.problem.v, [batches, kv_heads, keys])
+            && fits(self.problem.k, of_keys)
+            && fits(self.problem.v, of_keys)
+    }
+
+    /// Batches (or pages), heads and rows of keys and values.
+    const fn extents_of_keys(&self) -> [u32; 3] {
+        let Problem { batches, kv_heads, keys, pages, page, page_count, .. } = self.problem;
+        if pages == 0 { [batches, kv_heads, keys] } else { [page_count, kv_heads, 1 << page] }
     }
 
     /// The bytes of the parts of results.
@@ -287,8 +296,7 @@ impl Prepared {
     fn maps(&self, stream: &Stream, problem: &Problem) -> GpuResult<[MapWords; 3]> {
         let pack = 1 << problem.pack;
         let rows = hopper::ROWS_OF_TILE as u32;
-        let (batches, heads, kv_heads) =
-            (problem.batches, problem.packed_heads(), problem.kv_heads);
+        let (batches, heads) = (problem.batches, problem.packed_heads());
         let q = encode(
             stream,
             self.addresses[0],
@@ -297,13 +305,18 @@ impl Prepared {
             [ELEMENTS_OF_BOX, pack, rows / pack, 1, 1],
         )?;
         let of_keys = |address, depth, strides: RowStrides| {
-            let keys = hopper::keys_of_block(self.depth) as u32;
+            let [batches, kv_heads, keys] = self.extents_of_keys();
+            let of_block = hopper::keys_of_block(self.depth) as u32;
+            let of_box = match problem.pages {
+                0 => of_block,
+                _ => hopper::rows_of_box(of_block, problem.page),
+            };
             encode(
                 stream,
                 address,
-                [depth, problem.keys, kv_heads, batches],
+                [depth, keys, kv_heads, batches],
                 [strides.row, strides.head, strides.batch],
-                [ELEMENTS_OF_BOX, keys, 1, 1],
+                [ELEMENTS_OF_BOX, of_box, 1, 1],
             )
         };
         let k = of_keys(self.addresses[1], problem.depth, problem.k)?;

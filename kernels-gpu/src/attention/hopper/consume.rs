@@ -30,6 +30,7 @@ pub(super) unsafe fn all<
     C,
     const D: usize,
     const BOXES: usize,
+    const E: usize,
     const N: usize,
     const F: usize,
     const S: usize,
@@ -120,8 +121,8 @@ pub(super) unsafe fn all<
                 }
             }
             let totals = rows.whole_sums();
-            write::<T, D, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
-            write::<T, D, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+            write::<T, D, E, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
+            write::<T, D, E, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
         }
         if own == 0 {
             // The last turn, which nothing takes.
@@ -185,7 +186,7 @@ unsafe fn multiply_values<T, const N: usize, const BOXES: usize, const D: usize,
 /// Each row is four lanes', each of which writes columns of its own.
 #[gpu_only]
 #[inline(always)]
-unsafe fn write<T: Half, const D: usize, const BELOW: usize>(
+unsafe fn write<T: Half, const D: usize, const EIGHTS: usize, const BELOW: usize>(
     sums: &Accumulator<f32, D>,
     output: &Output<'_, T>,
     work: &Work,
@@ -198,8 +199,7 @@ unsafe fn write<T: Half, const D: usize, const BELOW: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let Some(to) = output.row(work, work.row + row, of_row, column == 0) else { return };
-        unrolled!(D / 8, |eight| {
-            to.write_pair(column + 8 * eight, sums.pair(4 * eight + 2 * BELOW));
-        });
+        const { assert!(EIGHTS * 8 == D) };
+        to.write::<EIGHTS>(column, |eight| sums.pair(4 * eight + 2 * BELOW));
     }
 }

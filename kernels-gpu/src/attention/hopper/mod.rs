@@ -53,10 +53,18 @@ pub struct KeyTile<const N: usize, const BOXES: usize>([[[u8; SPAN]; N]; BOXES])
 #[must_use]
 pub const fn keys_of_block(depth: usize) -> usize {
     match depth {
-        64 | 128 => 128,
-        192 => 96,
+        64 => 192,
+        128 => 176,
+        192 => 112,
         _ => 80,
     }
+}
+
+/// Keys of a box, of blocks of `keys` and pages of `2^page` keys: as many as divide both.
+#[must_use]
+pub const fn rows_of_box(keys: u32, page: u32) -> u32 {
+    let rows = 1 << keys.trailing_zeros();
+    if page < 31 && 1 << page < rows { 1 << page } else { rows }
 }
 
 /// Blocks of keys or values in shared memory.
@@ -81,13 +89,14 @@ pub trait Half: Value<Pair = u32> + TensorElement {}
 impl Half for bf16 {}
 impl Half for f16 {}
 
-/// Attention with rows of at most `BOXES` × 64 elements, and `N` keys in a block of keys, of which `F` times 16; `S` such blocks in shared memory.
+/// Attention with rows of at most `D` elements, that is `BOXES` × 64 or `E` × 8, and `N` keys in a block of keys, of which `F` times 16; `S` such blocks in shared memory.
 ///
 /// # Safety
 /// - All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else uses.
 /// - `maps` are those of the queries, keys and values: boxes of [`QueryBox`] and [`KeyBox`]. The dimensions of keys and values are batches, heads, rows,
 ///   elements, those of queries batches, packed heads, queries, heads of a packed one, elements.
-/// - The schedule is one of tiles of [`ROWS_OF_TILE`] rows; keys are not paged.
+/// - The schedule is one of tiles of [`ROWS_OF_TILE`] rows. Of keys in pages, the dimensions are pages, heads, keys of a page, elements, and boxes have
+///   [`rows_of_box`] keys; `work` has the table of pages, and the lengths of the batches, which may be empty.
 /// - `output` has every element that the problem leads to.
 #[gpu_only]
 #[inline(always)]
@@ -96,12 +105,13 @@ pub unsafe fn attend<
     C,
     const D: usize,
     const BOXES: usize,
+    const E: usize,
     const N: usize,
     const F: usize,
     const S: usize,
 >(
     maps: GridConstant<'_, [MapWords; 3]>,
-    work: (&Schedule, &Problem, &[u32]),
+    work: (&Schedule, &Problem, &[u32], &[u32]),
     score: (C, f32),
     output: Output<'_, T>,
 ) where
@@ -114,16 +124,18 @@ pub unsafe fn attend<
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<BOXES, N, S>::new() };
-    // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
+    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         if group == 0 {
-            lower_registers::<24>();
+            lower_registers::<40>();
             if thread < 32 {
                 produce::all(block, maps, work, score.0);
             }
         } else {
-            raise_registers::<240>();
-            consume::all::<T, C, D, BOXES, N, F, S>(block, work, score, output, group - 1);
+            raise_registers::<232>();
+            let (schedule, problem, _, lengths) = work;
+            let work = (schedule, problem, lengths);
+            consume::all::<T, C, D, BOXES, E, N, F, S>(block, work, score, output, group - 1);
         }
     }
     // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.

@@ -3,8 +3,8 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::scores::lengths_of;
-use super::super::{Problem, Schedule, Score};
-use super::{Block, KeyBox, QueryBox, ROWS_OF_TILE};
+use super::super::{Problem, Schedule, Score, Work};
+use super::{Block, KeyBox, KeyTile, QueryBox, ROWS_OF_TILE, SPAN, rows_of_box};
 use crate::prelude::*;
 use cuda_std::copy::*;
 use cuda_std::gpu_only;
@@ -19,9 +19,10 @@ use cuda_std::grid_constant::{GridConstant, MapWords};
 pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
     block: Block<BOXES, N, S>,
     maps: GridConstant<'_, [MapWords; 3]>,
-    (schedule, problem, lengths): (&Schedule, &Problem, &[u32]),
+    (schedule, problem, pages, lengths): (&Schedule, &Problem, &[u32], &[u32]),
     score: impl Score,
 ) {
+    let pages = Pages { problem, table: pages };
     // SAFETY: one warp fills the stages.
     let (mut queries, mut ring) = unsafe { (block.queries.producer(), block.ring.producer()) };
     let len = schedule.len(problem);
@@ -49,11 +50,15 @@ pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
             });
             let mut fill = |map: usize, index: u32| {
                 ring.fill_by_warp(|slot| {
-                    let map = maps.map::<KeyBox<N>, Swizzle128>(map);
-                    for part in 0..BOXES {
-                        let to = slot.as_mut_ptr().cast::<Tile<KeyBox<N>, Swizzle128>>().add(part);
-                        let at = [batch, kv_head, (index * N as u32) as i32, 64 * part as i32];
-                        map.load(to, at, slot.barrier());
+                    let (map, first) = (maps.map::<KeyBox<N>, Swizzle128>(map), index * N as u32);
+                    if problem.pages == 0 {
+                        for part in 0..BOXES {
+                            let to = slot.as_mut_ptr().cast::<Tile<KeyBox<N>, Swizzle128>>().add(part);
+                            let at = [batch, kv_head, first as i32, 64 * part as i32];
+                            map.load(to, at, slot.barrier());
+                        }
+                    } else {
+                        pages.load::<BOXES, N>(map, slot, (&work, kv_head, first));
                     }
                 });
             };
@@ -66,6 +71,51 @@ pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
                 index -= 1;
             }
             fill(2, index);
+        }
+    }
+}
+
+/// Keys and values in pages.
+#[derive(Clone, Copy)]
+struct Pages<'a> {
+    problem: &'a Problem,
+    /// `[batches, problem.pages]`.
+    table: &'a [u32],
+}
+
+impl Pages<'_> {
+    /// Starts to copy a block of keys, or values, from key `first` of a batch on, page by page; what is behind the keys of the batch is zero.
+    ///
+    /// # Safety
+    /// The slot is one of the ring, and the map's boxes have [`rows_of_box`] keys.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn load<const BOXES: usize, const N: usize>(
+        self,
+        map: &TensorMap<KeyBox<N>, Swizzle128>,
+        slot: &Slot<KeyTile<N, BOXES>>,
+        (work, kv_head, first): (&Work, i32, u32),
+    ) {
+        let Self { problem, table } = self;
+        let rows = rows_of_box(N as u32, problem.page);
+        let mut row = 0;
+        while row < N as u32 {
+            let key = first + row;
+            let entry = work.batch as usize * problem.pages as usize + (key >> problem.page) as usize;
+            // A page behind all others is outside of the tensor: zeros.
+            let is_inside = key < work.lengths.keys;
+            // SAFETY: the table has an entry for each page of the batch's keys.
+            let page = if is_inside { unsafe { *table.get_unchecked(entry) } } else { problem.page_count };
+            let page = page.min(problem.page_count);
+            let in_page = (key & ((1 << problem.page) - 1)) as i32;
+            for part in 0..BOXES {
+                let bytes = (part * N + row as usize) * SPAN;
+                let to = slot.as_mut_ptr().cast::<u8>().wrapping_add(bytes).cast();
+                let at = [page as i32, kv_head, in_page, 64 * part as i32];
+                // SAFETY: the box is a part of the stage, and of one page.
+                unsafe { map.load(to, at, slot.barrier()) };
+            }
+            row += rows;
         }
     }
 }

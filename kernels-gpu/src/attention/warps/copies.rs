@@ -91,9 +91,9 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
             return (true, strides.index(work.batch, head, key));
         }
         let entry = work.batch as usize * problem.pages as usize + (key >> problem.page) as usize;
-        let page = self.operands.pages[entry];
-        assert!(page < problem.page_count, "the table of pages names one that there is not");
-        (true, strides.index(page, head, key & ((1 << problem.page) - 1)))
+        // SAFETY: the table has an entry for each page of the batch's keys.
+        let page = unsafe { *self.operands.pages.get_unchecked(entry) };
+        (page < problem.page_count, strides.index(page, head, key & ((1 << problem.page) - 1)))
     }
 
     /// Starts to copy rows of `depth` elements; what is past them, up to `D`, is zero.

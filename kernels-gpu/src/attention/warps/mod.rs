@@ -3,7 +3,7 @@
 //!
 //! Each warp has 16 rows (T. Dao, "FlashAttention-2", 2023). Where a block has many rows, its four warps divide the rows, and each multiplies them with all keys
 //! of a block of keys. Where there are at most 16 rows, as when text is generated, the warps divide the keys, and their results are
-//! brought together at the end. Two blocks of keys and values are in shared memory: one is used while the next one is copied.
+//! brought together at the end. Two or three blocks of keys and values are in shared memory: one is used while the next ones are copied.
 //!
 //! Keys and values may lie in pages, which a table names: each row of a block of keys is found by itself.
 
@@ -28,8 +28,10 @@ use cuda_std::{gpu_only, unrolled};
 
 /// Rows of a warp.
 pub const ROWS_OF_WARP: usize = 16;
-/// Blocks of keys in shared memory.
-const STAGES: usize = 2;
+/// Blocks of keys in shared memory: with few rows, more are under way.
+const fn stages(is_few: bool) -> usize {
+    if is_few { 3 } else { 2 }
+}
 
 /// Keys of a block of keys, of `depth` elements each.
 #[must_use]
@@ -49,10 +51,10 @@ pub const fn rows_of_tile(is_few: bool) -> usize {
     if is_few { ROWS_OF_WARP } else { 4 * ROWS_OF_WARP }
 }
 
-/// Dynamic shared memory of a block, in bytes: the rows, and two blocks of keys and values.
+/// Dynamic shared memory of a block, in bytes: the rows, and blocks of keys and values.
 #[must_use]
 pub const fn shared_bytes(depth: usize, is_few: bool) -> usize {
-    2 * depth * (rows_of_tile(is_few) + 2 * STAGES * keys_of_block(depth))
+    2 * depth * (rows_of_tile(is_few) + 2 * stages(is_few) * keys_of_block(depth))
 }
 
 /// What a launch gives.
@@ -74,7 +76,8 @@ pub struct Operands<'a, T> {
 ///
 /// # Safety
 /// - All threads of a block of 32 × [`warps`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else uses.
-/// - The operands have every element that the problem leads to, with every page that the table names for keys of a batch.
+/// - The operands have every element that the problem leads to; the table has `problem.pages` entries for each batch, which are as many pages as `problem.keys`
+///   need.
 /// - The schedule is one of tiles of [`rows_of_tile`] rows.
 /// - `output` has every element that the problem leads to.
 #[gpu_only]
@@ -107,7 +110,7 @@ pub unsafe fn attend<
     let shared = DynamicSharedArray::<u8, 128>::get();
     let ring = shared.wrapping_add(rows_of_tile * 2 * D);
     let stage = |at: u32| {
-        let k = ring.wrapping_add(at as usize % STAGES * 4 * KEYS * D);
+        let k = ring.wrapping_add(at as usize % stages(IS_FEW) * 4 * KEYS * D);
         (k, k.wrapping_add(2 * KEYS * D))
     };
     let copied = CopiedRows::<T, D>::new(problem, &work, operands, thread, 32 * warps(D, IS_FEW));
@@ -129,13 +132,25 @@ pub unsafe fn attend<
             copy(at - 1);
         }
         commit_group();
-        while at > first {
-            at -= 1;
-            if at > first {
-                copy(at - 1);
+        if IS_FEW {
+            if first + 1 < at {
+                copy(at - 2);
             }
             commit_group();
-            wait_groups::<1>();
+        }
+        while at > first {
+            at -= 1;
+            // The stage of the block before, with which all warps are done.
+            let ahead = stages(IS_FEW) as u32 - 1;
+            if at >= first + ahead {
+                copy(at - ahead);
+            }
+            commit_group();
+            if IS_FEW {
+                wait_groups::<2>();
+            } else {
+                wait_groups::<1>();
+            }
             thread::sync_threads();
             let (k, v) = stage(at);
             let q = shared.wrapping_add(own_row * 2 * D);
@@ -176,18 +191,19 @@ pub trait Multiplies: cuda_std::matrix::Element<Register = u32> {
     ///
     /// # Safety
     /// As [`mma_converged`](cuda_std::matrix::mma_converged).
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
-        c
-    }
+    unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4];
 }
 
 /// Implements [`Multiplies`].
 macro_rules! multiplies {
     ($($t:ty)*) => {$(
         impl Multiplies for $t {
-            #[gpu_only]
+            #[cfg(not(target_os = "cuda"))]
+            unsafe fn multiply(_: [u32; 4], _: [u32; 2], _: [f32; 4]) -> [f32; 4] {
+                unreachable!("only kernels multiply")
+            }
+
+            #[cfg(target_os = "cuda")]
             #[inline(always)]
             unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
                 use cuda_std::matrix::{FragmentA, FragmentB, FragmentC, mma_converged};
@@ -220,9 +236,9 @@ unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let Some(to) = output.row(work, row, of_row, column == 0) else { return };
-        unrolled!(COLUMNS, |eight| {
+        to.write::<COLUMNS>(column, |eight| {
             let tile = sums.0[eight];
-            to.write_pair(column + 8 * eight, [tile[2 * BELOW], tile[2 * BELOW + 1]]);
+            [tile[2 * BELOW], tile[2 * BELOW + 1]]
         });
     }
 }

@@ -25,12 +25,21 @@ fn ask(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     if let Some(lane) = lanes(mask).find(|lane| given[*lane] > bytes) {
         return Err(copy_fault(lane, CopyFault::Given { given: given[lane], bytes }));
     }
-    // A source of no bytes is not looked at.
-    let reads: u32 = lanes(mask).filter(|lane| given[*lane] > 0).map(|lane| 1 << lane).sum();
+    // A source of no bytes is not looked at, and of one that is shorter than the target as much as is given.
+    let mut reads: u32 = lanes(mask).filter(|lane| given[*lane] > 0).map(|lane| 1 << lane).sum();
     let mut from = [0; 32];
-    if reads != 0 {
-        let source = (op.slots[1], 0);
-        from = resolve::<Global>(cx, frame, source, reads, bytes, Access::Load)?;
+    let source = (op.slots[1], 0);
+    while reads != 0 {
+        let first = reads.trailing_zeros() as usize;
+        let like_first: u32 =
+            lanes(reads).filter(|lane| given[*lane] == given[first]).map(|lane| 1 << lane).sum();
+        let addresses = frame.row64(op.slots[1]);
+        let is_aligned = lanes(like_first).all(|lane| addresses[lane].is_multiple_of(bytes.into()));
+        // The whole of a source is aligned, however much of it is given.
+        let read = if is_aligned { given[first] } else { bytes };
+        let resolved = resolve::<Global>(cx, frame, source, like_first, read, Access::Load)?;
+        lanes(like_first).for_each(|lane| from[lane] = resolved[lane]);
+        reads &= !like_first;
     }
     if cx.watch.is_some() {
         for lane in lanes(mask) {
