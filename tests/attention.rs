@@ -131,7 +131,12 @@ impl<T: Element> Case<T> {
                 for query in 0..of_q.rows {
                     let row = self.expected(score, &exact, [batch, head, query]);
                     let index = (batch * sizes[1] + head) * sizes[2] + query;
-                    self.compare(&row, &o[index * sizes[3]..][..sizes[3]], lse[index], [batch, head, query]);
+                    self.compare(
+                        &row,
+                        &o[index * sizes[3]..][..sizes[3]],
+                        lse[index],
+                        [batch, head, query],
+                    );
                 }
             }
         }
@@ -198,10 +203,14 @@ impl<T: Element> Case<T> {
         for (i, found) in found.iter().enumerate() {
             let (found, value) = (found.exact(), row.values.get(i).copied().unwrap_or(0.0));
             let bound = if row.seen == 0 { 0.0 } else { T::ROUNDING.bound(row, depth, i) };
-            assert!((found - value).abs() <= bound, "{place:?}, {i}: {found} instead of {value} ± {bound}");
+            assert!(
+                (found - value).abs() <= bound,
+                "{place:?}, {i}: {found} instead of {value} ± {bound}"
+            );
         }
         let lse = f64::from(lse);
-        let is_right = lse == row.lse || (lse - row.lse).abs() <= T::ROUNDING.bound_of_lse(row, depth);
+        let is_right =
+            lse == row.lse || (lse - row.lse).abs() <= T::ROUNDING.bound_of_lse(row, depth);
         assert!(is_right, "{place:?}: a logarithm of {lse} instead of {}", row.lse);
     }
 }
@@ -220,8 +229,12 @@ const SAME: fn(f64, Place) -> f64 = |score, _| score;
 fn lengths_around_tiles() {
     let mut rng = rng();
     for kernel in kernels() {
-        for (queries, keys) in [(1, 1), (17, 64), (64, 65), (65, 127), (127, 128), (129, 129), (130, 300)] {
-            Case::<bf16>::new([1, 2, 1, queries, keys, 64], &mut rng).with(kernel).check(Band::ALL, SAME);
+        for (queries, keys) in
+            [(1, 1), (17, 64), (64, 65), (65, 127), (127, 128), (129, 129), (130, 300)]
+        {
+            Case::<bf16>::new([1, 2, 1, queries, keys, 64], &mut rng)
+                .with(kernel)
+                .check(Band::ALL, SAME);
         }
     }
 }
@@ -239,7 +252,9 @@ fn bands() {
     for kernel in kernels() {
         for band in bands {
             for (queries, keys) in [(150, 150), (40, 170), (140, 60)] {
-                Case::<bf16>::new([1, 1, 1, queries, keys, 64], &mut rng).with(kernel).check(band, SAME);
+                Case::<bf16>::new([1, 1, 1, queries, keys, 64], &mut rng)
+                    .with(kernel)
+                    .check(band, SAME);
             }
         }
     }
@@ -250,7 +265,9 @@ fn depths_and_types() {
     let mut rng = rng();
     for kernel in kernels() {
         for depth in [8, 64, 80, 128, 192, 256] {
-            Case::<bf16>::new([1, 1, 1, 70, 200, depth], &mut rng).with(kernel).check(Band::CAUSAL, SAME);
+            Case::<bf16>::new([1, 1, 1, 70, 200, depth], &mut rng)
+                .with(kernel)
+                .check(Band::CAUSAL, SAME);
         }
         Case::<f16>::new([2, 1, 1, 70, 200, 128], &mut rng).with(kernel).check(Band::ALL, SAME);
     }
@@ -284,7 +301,14 @@ fn heads_that_share_keys_are_rows_of_one() {
 #[test]
 fn few_rows() {
     let mut rng = rng();
-    for (heads, kv_heads, queries, depth) in [(8, 1, 1, 128), (8, 1, 2, 64), (3, 3, 16, 128), (4, 2, 7, 192), (16, 1, 1, 256), (1, 1, 1, 40)] {
+    for (heads, kv_heads, queries, depth) in [
+        (8, 1, 1, 128),
+        (8, 1, 2, 64),
+        (3, 3, 16, 128),
+        (4, 2, 7, 192),
+        (16, 1, 1, 256),
+        (1, 1, 1, 40),
+    ] {
         for keys in [1, 63, 64, 300] {
             let case = Case::<bf16>::new([2, heads, kv_heads, queries, keys, depth], &mut rng);
             case.check(Band::CAUSAL, SAME);
@@ -299,7 +323,8 @@ fn keys_are_divided_among_blocks() {
     let mut rng = rng();
     for kernel in kernels() {
         let case = Case::<bf16>::new([1, 2, 1, 30, 1100, 64], &mut rng).with(kernel);
-        let (q, k, o) = (upload(&case.q.values), upload(&case.k.values), &mut poisoned::<bf16>(30 * 128));
+        let (q, k, o) =
+            (upload(&case.q.values), upload(&case.k.values), &mut poisoned::<bf16>(30 * 128));
         let q = Heads::new(&q, case.q.layout).unwrap();
         let k = Heads::new(&k, case.k.layout).unwrap();
         let o = HeadsMut::new(o, case.q.layout).unwrap();
@@ -383,7 +408,8 @@ fn keys_in_pages() {
             (queries[1], 1, 64),
         ] {
             let of_batch = 256 / page;
-            let mut case = Case::<bf16>::new([2, 4, 1, queries, page, depth], &mut rng).with(kernel);
+            let mut case =
+                Case::<bf16>::new([2, 4, 1, queries, page, depth], &mut rng).with(kernel);
             let layout = HeadsLayout::by_row([2 * of_batch + 1, 1, page, depth]);
             case.k = Host::new(layout, || rng.random_range(-2.0..2.0));
             case.v = Host::new(layout, || rng.random_range(-2.0..2.0));
@@ -422,7 +448,9 @@ fn large_scores() {
             // Scores are whole numbers of scales: the largest keys take all of the weight.
             case.k = Host::new(case.k.layout, || if rng.random() { 1.0 } else { -1.0 });
             let (o, lse) = case.run(Band::ALL).unwrap();
-            assert!(o.iter().all(|o| o.exact().is_finite()) && lse.iter().all(|lse| lse.is_finite()));
+            assert!(
+                o.iter().all(|o| o.exact().is_finite()) && lse.iter().all(|lse| lse.is_finite())
+            );
             for query in 0..20 {
                 let row = case.expected(Band::ALL, SAME, [0, 0, query]);
                 let error = (f64::from(lse[query]) - row.lse).abs();
@@ -450,7 +478,8 @@ fn the_same_bits_again() {
     let mut rng = rng();
     for kernel in kernels() {
         let case = Case::<bf16>::new([1, 4, 2, 40, 900, 64], &mut rng).with(kernel);
-        let bits = || case.run(Band::ALL).unwrap().0.iter().map(|o| o.to_bits()).collect::<Vec<_>>();
+        let bits =
+            || case.run(Band::ALL).unwrap().0.iter().map(|o| o.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(), bits());
     }
 }
@@ -475,19 +504,29 @@ fn what_does_not_fit_is_refused() {
     };
     let new = Options::new;
     let [q, k] = [[1, 4, 8, 64], [1, 2, 8, 64]];
-    assert_eq!(refusal(q, k, [1, 2, 9, 64], new()), "keys are 1 × 2 × 8 × 64, and values 1 × 2 × 9 × 64");
+    assert_eq!(
+        refusal(q, k, [1, 2, 9, 64], new()),
+        "keys are 1 × 2 × 8 × 64, and values 1 × 2 × 9 × 64"
+    );
     let three = [1, 3, 8, 64];
-    assert_eq!(refusal(q, three, three, new()), "4 heads of queries are no multiple of 3 heads of keys");
+    assert_eq!(
+        refusal(q, three, three, new()),
+        "4 heads of queries are no multiple of 3 heads of keys"
+    );
     let long = [1, 1, 2, 300];
     assert!(refusal(long, long, long, new()).contains("[64, 128, 192, 256]"));
     assert!(refusal(q, k, k, new().scale(0.0)).contains("positive and finite"));
     let short = [1, 2, 8, 32];
-    assert_eq!(refusal(q, short, short, new()), "queries are 1 × 4 × 8 × 64, and keys 1 × 2 × 8 × 32");
+    assert_eq!(
+        refusal(q, short, short, new()),
+        "queries are 1 × 4 × 8 × 64, and keys 1 × 2 × 8 × 32"
+    );
     let wide = [1, 4, 40, 64];
     assert!(refusal(wide, wide, wide, new().kernel(Kernel::FewRows)).contains("more than 16"));
     let pages: DeviceBuffer<u32> = upload(&[0]);
     assert!(refusal(q, k, k, new().pages(&pages)).contains("Options::lengths"));
     let lengths: DeviceBuffer<u32> = upload(&[1, 2]);
-    let error = attention(gpu(), heads(q), heads(k), heads(k), new().lengths(&lengths)).unwrap_err();
+    let error =
+        attention(gpu(), heads(q), heads(k), heads(k), new().lengths(&lengths)).unwrap_err();
     assert!(matches!(error, GpuError::SizeMismatch { expected: 1, found: 2, .. }), "{error}");
 }

@@ -32,7 +32,8 @@ pub fn row<'a>(
     let scores: Vec<f64> = (0..keys).map(|k| score(k, scale * product(k).sum::<f64>())).collect();
     let sees = |k: &usize| scores[*k] != f64::NEG_INFINITY;
     let max = (0..keys).filter(sees).map(|k| scores[k]).fold(f64::NEG_INFINITY, f64::max);
-    let (mut values, mut magnitudes, mut sums) = (vec![0.0; depth], vec![0.0; depth], vec![0.0; depth]);
+    let (mut values, mut magnitudes, mut sums) =
+        (vec![0.0; depth], vec![0.0; depth], vec![0.0; depth]);
     let (mut sum, mut score_magnitude, mut seen) = (0.0, 0.0f64, 0);
     for k in (0..keys).filter(sees) {
         let weight = (scores[k] - max).exp();

@@ -1,12 +1,12 @@
 //! Where results go: to the caller, or as parts of a row whose keys are divided among blocks.
 
-#![cfg_attr(not(target_os = "cuda"), allow(dead_code))]
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::{Problem, Work};
 use crate::matmul::Value;
 use core::f32::consts::LN_2;
-use cuda_std::{gpu_only, unrolled};
 use cuda_std::prelude::*;
+use cuda_std::{gpu_only, unrolled};
 
 /// The results of a launch.
 #[derive(Clone, Copy)]
@@ -99,13 +99,22 @@ impl<T: Value<Pair = u32>> OutputRow<T> {
     /// As [`Output::row`].
     #[gpu_only]
     #[inline(always)]
-    pub unsafe fn write<const EIGHTS: usize>(&self, column: usize, pair: impl Fn(usize) -> [f32; 2]) {
+    pub unsafe fn write<const EIGHTS: usize>(
+        &self,
+        column: usize,
+        pair: impl Fn(usize) -> [f32; 2],
+    ) {
         let scaled = |e: usize| pair(e).map(|value| value * self.inverse);
         // SAFETY: the caller's promise.
         unsafe {
             if !self.part.is_null() {
                 let to = self.part.add(column);
-                unrolled!(EIGHTS, |e| write_inside(to, 8 * e, scaled(e), self.depth - column.min(self.depth)));
+                unrolled!(EIGHTS, |e| write_inside(
+                    to,
+                    8 * e,
+                    scaled(e),
+                    self.depth - column.min(self.depth)
+                ));
                 return;
             }
             let to = self.to.add(column);

@@ -206,14 +206,17 @@ mod tests {
 
     #[test]
     fn tiles_know_what_all_of_their_rows_see() {
-        for (before, after, prefix) in [(u32::MAX, 0, 0), (2, 1, 0), (1, 0, 2), (0, 0, 9), (u32::MAX, u32::MAX, 0)] {
+        for (before, after, prefix) in
+            [(u32::MAX, 0, 0), (2, 1, 0), (1, 0, 2), (0, 0, 9), (u32::MAX, u32::MAX, 0)]
+        {
             let band = Band { before, after, prefix };
             let sees = |query: u32, key: u32| {
                 let Keys { first, end } = band.of_query(query, LENGTHS);
                 (first..end).contains(&key) || key < prefix
             };
             for (first, last) in [(0, 0), (0, 3), (1, 2), (3, 3)] {
-                let (any, all) = (band.any((first, last), LENGTHS), band.all((first, last), LENGTHS));
+                let (any, all) =
+                    (band.any((first, last), LENGTHS), band.all((first, last), LENGTHS));
                 for key in 0..LENGTHS.keys {
                     let seen = (first..=last).filter(|query| sees(*query, key)).count() as u32;
                     assert!(seen == 0 || (any.first..any.end).contains(&key), "{band:?} {key}");
@@ -229,6 +232,8 @@ mod tests {
         let at = Place { batch: 0, head: 1, query: 3, key: 2, own: 5 };
         let capped = SoftCap { band: Band::ALL, cap: 2.0 }.apply(100.0, at);
         assert!((capped - 2.0).abs() < 1e-3);
-        assert!((Alibi { band: Band::ALL, heads: 8 }.apply(1.0, at) - (1.0 - 3.0 / 4.0)).abs() < 1e-6);
+        assert!(
+            (Alibi { band: Band::ALL, heads: 8 }.apply(1.0, at) - (1.0 - 3.0 / 4.0)).abs() < 1e-6
+        );
     }
 }

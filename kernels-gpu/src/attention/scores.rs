@@ -1,5 +1,7 @@
 //! The scores of a tile of rows and keys, as a thread has them in registers.
 
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
 use super::{Lengths, Place, Problem, Score, Work};
 use crate::matmul::Value;
 use cuda_std::gpu_only;

@@ -87,9 +87,7 @@ impl Rows {
             exp2_flushed(before[0].mul_add(factor, offsets[0])),
             exp2_flushed(before[1].mul_add(factor, offsets[1])),
         ];
-        scores.map(|index, score| {
-            exp2_flushed(score.mul_add(factor, offsets[index / 2 % 2]))
-        });
+        scores.map(|index, score| exp2_flushed(score.mul_add(factor, offsets[index / 2 % 2])));
         let mut sums = [[0.0f32; 2]; 2];
         each_below::<MOST_EIGHTS>(S::EIGHTS, |eight| {
             let (above, below) = (scores.pair(4 * eight), scores.pair(4 * eight + 2));
@@ -99,8 +97,7 @@ impl Rows {
             sums[1][1] += below[1];
         });
         let own = [sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]];
-        self.sum =
-            [self.sum[0].mul_add(scales[0], own[0]), self.sum[1].mul_add(scales[1], own[1])];
+        self.sum = [self.sum[0].mul_add(scales[0], own[0]), self.sum[1].mul_add(scales[1], own[1])];
         scales
     }
 

@@ -100,7 +100,8 @@ mod tests {
         for index in 0..schedule.len(&problem) {
             let lengths = |_| Lengths { queries: 100, keys: 70 };
             let work = schedule.work(&problem, Band::ALL, index, (64, 16), lengths);
-            *seen.entry((work.batch, work.head, work.row)).or_insert(0) += work.blocks.1 - work.blocks.0;
+            *seen.entry((work.batch, work.head, work.row)).or_insert(0) +=
+                work.blocks.1 - work.blocks.0;
         }
         assert_eq!(seen.len(), 2 * 6 * 4);
         assert!(seen.values().all(|blocks| *blocks == 5));
@@ -108,7 +109,15 @@ mod tests {
 
     #[test]
     fn blocks_are_those_that_a_band_needs() {
-        let problem = Problem { batches: 1, heads: 1, kv_heads: 1, queries: 256, keys: 300, splits: 1, ..Problem::default() };
+        let problem = Problem {
+            batches: 1,
+            heads: 1,
+            kv_heads: 1,
+            queries: 256,
+            keys: 300,
+            splits: 1,
+            ..Problem::default()
+        };
         let schedule = Schedule { tiles: 2, group: 1 };
         let lengths = |_| Lengths { queries: 256, keys: 300 };
         // The last tile comes first: its queries stand at the keys from 172 on.

@@ -1,4 +1,4 @@
-//! Demos of matrix products: the steps from a loop to tensor cores.
+//! Demos of matrix products, the steps from a loop to tensor cores, and of attention.
 
 use super::arrays::floats;
 use super::{Check, Outcome, Scale, timed};
@@ -7,7 +7,9 @@ use ferrowarp::Gpu;
 use ferrowarp::error::GpuResult;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
+use ferrowarp::ops::attention::{self, Band, Heads, HeadsLayout, HeadsMut, attention_into};
 use ferrowarp::ops::matmul::{self, Matrix, MatrixMut, Options};
+use reference::attention as of_attention;
 use reference::matmul::{self as expected, Rounding};
 
 type Operation = fn(&Gpu, Matrix<'_, bf16>, Matrix<'_, bf16>, MatrixMut<'_, bf16>) -> GpuResult<()>;
@@ -80,4 +82,52 @@ fn product(
     let rate = 2.0 * (side as f64).powi(3) / time.as_secs_f64() / 1e12;
     let size = format!("{side}³, {rate:.*} TFLOP/s", if rate < 10.0 { 2 } else { 0 });
     Ok(Outcome { size, time, bytes: 6 * side * side, check, picture: None })
+}
+
+/// Eight heads of queries, which share two of keys, with a causal mask. The difference of each sample is counted in units of what rounding explains.
+pub(super) fn attention(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    const HEADS: usize = 8;
+    const KV_HEADS: usize = 2;
+    const DEPTH: usize = 64;
+    let len = scale.product;
+    let of_q = HeadsLayout::by_head([1, HEADS, len, DEPTH]);
+    let of_k = HeadsLayout::by_head([1, KV_HEADS, len, DEPTH]);
+    let values = |heads, seed| -> Vec<bf16> {
+        floats(heads * len * DEPTH, seed).into_iter().map(bf16::from_f32).collect()
+    };
+    let (q, k, v) = (values(HEADS, 23), values(KV_HEADS, 24), values(KV_HEADS, 25));
+    let [on_q, on_k, on_v] = [&q, &k, &v].map(|host| DeviceBuffer::from_slice(gpu, host));
+    let (on_q, on_k, on_v) = (on_q?, on_k?, on_v?);
+    let mut o = DeviceBuffer::<bf16>::zeroed(gpu, q.len())?;
+    let mut scratch = Scratch::new(gpu)?;
+    let time = timed(gpu, || {
+        let (q, k, v) =
+            (Heads::new(&on_q, of_q)?, Heads::new(&on_k, of_k)?, Heads::new(&on_v, of_k)?);
+        let options = attention::Options::new().score(Band::CAUSAL);
+        attention_into(gpu, q, k, v, HeadsMut::new(&mut o, of_q)?, options, &mut scratch)
+    })?;
+    let found = o.to_vec()?;
+    let row = |of: &[bf16], row: usize| -> Vec<f64> {
+        of[row * DEPTH..][..DEPTH].iter().map(|x| x.to_f64()).collect()
+    };
+    let samples = (0..SAMPLES / 10).map(|sample| sample * 7919 % (HEADS * len)).flat_map(|at| {
+        let first = at / len / (HEADS / KV_HEADS) * len;
+        let seen = at % len + 1;
+        let keys: Vec<_> = (0..seen).map(|key| row(&k, first + key)).collect();
+        let values: Vec<_> = (0..seen).map(|key| row(&v, first + key)).collect();
+        let scale = 1.0 / (DEPTH as f64).sqrt();
+        let of_row =
+            of_attention::row(&row(&q, at), seen, |i| &keys[i], |i| &values[i], scale, |_, s| s);
+        let found = row(&found, at);
+        (0..DEPTH).map(move |i| {
+            let bound = of_attention::Rounding::BF16.bound(&of_row, DEPTH, i);
+            (found[i] / bound, of_row.values[i] / bound)
+        })
+    });
+    let check = Check::within(1.0, samples);
+    let operations = 2.0 * (HEADS * DEPTH * len * (len + 1)) as f64;
+    let rate = operations / time.as_secs_f64() / 1e12;
+    let size =
+        format!("{HEADS} heads of {len}, {rate:.*} TFLOP/s", if rate < 10.0 { 2 } else { 0 });
+    Ok(Outcome { size, time, bytes: 2 * (2 * q.len() + 2 * k.len()), check, picture: None })
 }

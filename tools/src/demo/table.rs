@@ -30,6 +30,7 @@ pub const GROUPS: &[Group] = &[
             Demo::new("matmul_registers", "tiles in registers", products::registers),
             Demo::new("matmul_warps", "tensor cores, by warps", products::warps),
             Demo::new("matmul", "tensor cores, by the fastest kernel", products::chosen),
+            Demo::new("attention", "softmax of products, tile by tile", products::attention),
         ],
     },
     Group {

@@ -74,11 +74,12 @@ impl HeadsLayout {
         ];
         dims.sort_unstable();
         let mut reach = 1usize;
-        self.is_empty() || dims.iter().filter(|(_, count)| *count > 1).all(|(stride, count)| {
-            let is_apart = *stride >= reach;
-            reach = reach.saturating_add((count - 1).saturating_mul(*stride));
-            is_apart
-        })
+        self.is_empty()
+            || dims.iter().filter(|(_, count)| *count > 1).all(|(stride, count)| {
+                let is_apart = *stride >= reach;
+                reach = reach.saturating_add((count - 1).saturating_mul(*stride));
+                is_apart
+            })
     }
 
     pub(super) const fn strides(&self) -> RowStrides {
@@ -173,9 +174,14 @@ mod tests {
     #[test]
     fn rows_that_meet_are_found() {
         let sizes = [2, 3, 5, 8];
-        assert!(HeadsLayout::by_head(sizes).is_disjoint() && HeadsLayout::by_row(sizes).is_disjoint());
+        assert!(
+            HeadsLayout::by_head(sizes).is_disjoint() && HeadsLayout::by_row(sizes).is_disjoint()
+        );
         assert!(!HeadsLayout { row_stride: 7, ..HeadsLayout::by_head(sizes) }.is_disjoint());
         assert!(!HeadsLayout { batch_stride: 0, ..HeadsLayout::by_head(sizes) }.is_disjoint());
-        assert!(HeadsLayout { batches: 1, batch_stride: 0, ..HeadsLayout::by_head(sizes) }.is_disjoint());
+        assert!(
+            HeadsLayout { batches: 1, batch_stride: 0, ..HeadsLayout::by_head(sizes) }
+                .is_disjoint()
+        );
     }
 }

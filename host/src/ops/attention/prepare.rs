@@ -192,10 +192,12 @@ impl Prepared {
         };
         let refusal = match best {
             Kernel::Hopper if !machine.has_warpgroups => Some("this device has no `wgmma`"),
-            Kernel::Hopper if !self.is_addressed() => {
-                Some("the copy engine takes rows, heads and batches (or pages) at multiples of 16 bytes, and at least one key")
+            Kernel::Hopper if !self.is_addressed() => Some(
+                "the copy engine takes rows, heads and batches (or pages) at multiples of 16 bytes, and at least one key",
+            ),
+            Kernel::FewRows if !has_few => {
+                Some("queries times heads that share keys are more than 16")
             }
-            Kernel::FewRows if !has_few => Some("queries times heads that share keys are more than 16"),
             _ => None,
         };
         if let Some(refusal) = refusal {
@@ -265,8 +267,14 @@ impl Prepared {
     }
 
     /// What the kernel is launched with.
-    pub fn arguments(&self, stream: &Stream, machine: &Machine, choice: &Choice) -> GpuResult<Arguments> {
-        let problem = Problem { pack: choice.packed_heads.ilog2(), splits: choice.splits, ..self.problem };
+    pub fn arguments(
+        &self,
+        stream: &Stream,
+        machine: &Machine,
+        choice: &Choice,
+    ) -> GpuResult<Arguments> {
+        let problem =
+            Problem { pack: choice.packed_heads.ilog2(), splits: choice.splits, ..self.problem };
         let form = choice.form();
         let of_heads = problem.packed_heads() / problem.kv_heads;
         let of_key = 2 * u64::from(problem.depth + problem.value_depth);
@@ -274,12 +282,17 @@ impl Prepared {
         let group = (GROUP_BYTES / of_head).clamp(1, 1 << 16) as u32 * of_heads.max(1);
         let tiles = problem.rows().div_ceil(form::rows_of_tile(form) as u32);
         let schedule = Schedule { tiles, group };
-        let len = u64::from(tiles) * u64::from(problem.packed_heads()) * u64::from(problem.batches) * u64::from(problem.splits);
+        let len = u64::from(tiles)
+            * u64::from(problem.packed_heads())
+            * u64::from(problem.batches)
+            * u64::from(problem.splits);
         if len >= SIZE_LIMIT as u64 {
             return Err(wrong(format!("{len} tiles are more than a launch has")));
         }
         let (blocks, maps) = match choice.kernel {
-            Kernel::Hopper => ((len as u32).min(machine.multiprocessors), self.maps(stream, &problem)?),
+            Kernel::Hopper => {
+                ((len as u32).min(machine.multiprocessors), self.maps(stream, &problem)?)
+            }
             _ => (len as u32, Default::default()),
         };
         Ok(Arguments { form, blocks, maps, schedule, problem })
@@ -288,7 +301,8 @@ impl Prepared {
     /// What the kernel that combines the parts is launched with.
     pub fn combining(&self, choice: &Choice) -> GpuResult<Arguments> {
         let problem = Problem { splits: choice.splits, ..self.problem };
-        let blocks = u32::try_from(combine::blocks(&problem)).map_err(|_| wrong("more rows than a launch has".into()))?;
+        let blocks = u32::try_from(combine::blocks(&problem))
+            .map_err(|_| wrong("more rows than a launch has".into()))?;
         Ok(Arguments { form: form::COMBINE, blocks, problem, ..Arguments::default() })
     }
 
@@ -326,17 +340,27 @@ impl Prepared {
 }
 
 /// The keys of a batch, or the most that it may have.
-fn keys_of<C>(of_q: &HeadsLayout, of_k: &HeadsLayout, options: &Options<'_, C>) -> GpuResult<usize> {
+fn keys_of<C>(
+    of_q: &HeadsLayout,
+    of_k: &HeadsLayout,
+    options: &Options<'_, C>,
+) -> GpuResult<usize> {
     let Some(table) = len_of(options.pages.as_ref()) else { return Ok(of_k.rows) };
     if options.lengths.is_none() {
-        return Err(wrong("keys in pages need the lengths of the batches, `Options::lengths`".into()));
+        return Err(wrong(
+            "keys in pages need the lengths of the batches, `Options::lengths`".into(),
+        ));
     }
     if !of_k.rows.is_power_of_two() {
-        return Err(wrong(format!("a page has a power of two of keys, and these have {}", of_k.rows)));
+        return Err(wrong(format!(
+            "a page has a power of two of keys, and these have {}",
+            of_k.rows
+        )));
     }
     let batches = of_q.batches.max(1);
     if !table.is_multiple_of(batches) {
-        let reason = format!("a table of {table} pages is not as long for each of {batches} batches");
+        let reason =
+            format!("a table of {table} pages is not as long for each of {batches} batches");
         return Err(wrong(reason));
     }
     Ok((table / batches).saturating_mul(of_k.rows))
@@ -358,7 +382,8 @@ fn check_sizes(
         return Err(wrong(format!("queries are {q}, and keys {k}")));
     }
     if q.heads > 0 && (k.heads == 0 || !q.heads.is_multiple_of(k.heads)) {
-        let reason = format!("{} heads of queries are no multiple of {} heads of keys", q.heads, k.heads);
+        let reason =
+            format!("{} heads of queries are no multiple of {} heads of keys", q.heads, k.heads);
         return Err(wrong(reason));
     }
     if shared(q) != shared(o) || o.depth != v.depth {
@@ -367,7 +392,8 @@ fn check_sizes(
     if !o.is_disjoint() {
         return Err(wrong(format!("elements of the results, {o}, overlap each other")));
     }
-    let sizes = [q, k, v, o].map(|of| [of.batches, of.heads, of.rows, of.batches.saturating_mul(of.heads)]);
+    let sizes =
+        [q, k, v, o].map(|of| [of.batches, of.heads, of.rows, of.batches.saturating_mul(of.heads)]);
     match sizes.into_iter().flatten().find(|size| *size >= SIZE_LIMIT) {
         Some(size) => Err(wrong(format!("a size of {size}: kernels count to 2^31"))),
         None => Ok(()),

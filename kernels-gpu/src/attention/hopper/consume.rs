@@ -47,10 +47,9 @@ pub(super) unsafe fn all<
     Columns<D>: Instruction<T, T, f32>,
 {
     let thread = thread_in_warpgroup();
-    let (row, column) = Accumulator::<f32, N>::position(thread, 0);
-    let row = (own * ROWS + row) as u32;
+    let (row, column) = Accumulator::<f32, D>::position(thread, 0);
     // SAFETY: one thread of each consumer releases a stage.
-    let (mut queries, mut ring) = unsafe { (block.queries.consumer(), block.ring.consumer()) };
+    let mut shared = unsafe { (block.queries.consumer(), block.ring.consumer()) };
     let len = schedule.len(problem);
     let mut index = thread::block_idx_x();
     // SAFETY: the caller's promise. All threads of both consumers take the same turns.
@@ -63,62 +62,11 @@ pub(super) unsafe fn all<
             let lengths = |batch| lengths_of(problem, lengths, batch);
             let work = schedule.work(problem, score, index, sizes, lengths);
             index += thread::grid_dim_x();
-            let mut rows = Rows::EMPTY;
-            let mut sums = Accumulator::<f32, D>::zeroed();
+            let row = work.row + (own * ROWS + row) as u32;
+            let half = Half64 { problem, work: &work, score, factor, own, row, column };
+            let (mut rows, mut sums) = (Rows::EMPTY, Accumulator::<f32, D>::zeroed());
             if work.blocks.0 < work.blocks.1 {
-                let q = queries_of::<BOXES>(queries.wait(), own);
-                let mut scores = Accumulator::<f32, N>::zeroed();
-                let mut at = work.blocks.1 - 1;
-                sync_at_barrier(TURNS + own as u32, BOTH);
-                multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
-                arrive_at_barrier(TURNS + 1 - own as u32, BOTH);
-                scores.wait::<0>();
-                ring.step();
-                if thread == 0 {
-                    ring.release(1);
-                }
-                let first = |at: u32| First { row: work.row + row, key: at * N as u32 + column as u32 };
-                if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
-                    mask(&mut scores, score, problem, &work, first(at));
-                }
-                rows.exponentials(&mut scores, factor);
-                let mut weights = left_operands::<T, F>(&scores);
-                let mut has_values = false;
-                while at > work.blocks.0 {
-                    at -= 1;
-                    sync_at_barrier(TURNS + own as u32, BOTH);
-                    multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
-                    ring.step();
-                    multiply_values::<T, N, BOXES, D, F>(&mut sums, weights, ring.wait(), has_values);
-                    ring.step();
-                    arrive_at_barrier(TURNS + 1 - own as u32, BOTH);
-                    has_values = true;
-                    scores.wait::<1>();
-                    if thread == 0 {
-                        ring.release(2);
-                    }
-                    if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
-                        mask(&mut scores, score, problem, &work, first(at));
-                    }
-                    let scales = rows.exponentials(&mut scores, factor);
-                    sums.wait::<0>();
-                    if thread == 0 {
-                        ring.release(1);
-                    }
-                    sums.map(|index, sum| sum * scales[index / 2 % 2]);
-                    weights = left_operands::<T, F>(&scores);
-                }
-                // All products with these queries are done.
-                queries.step();
-                if thread == 0 {
-                    queries.release(1);
-                }
-                multiply_values::<T, N, BOXES, D, F>(&mut sums, weights, ring.wait(), has_values);
-                ring.step();
-                sums.wait::<0>();
-                if thread == 0 {
-                    ring.release(1);
-                }
+                half.add::<T, D, BOXES, N, F, S>(&mut shared, &mut sums, &mut rows);
             }
             let totals = rows.whole_sums();
             write::<T, D, E, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
@@ -128,6 +76,144 @@ pub(super) unsafe fn all<
             // The last turn, which nothing takes.
             sync_at_barrier(TURNS, BOTH);
         }
+    }
+}
+
+/// A consumer's half of a tile, of which this thread has two rows.
+struct Half64<'a, C> {
+    problem: &'a Problem,
+    work: &'a Work,
+    score: C,
+    /// Factor of scores in exponents to base 2.
+    factor: f32,
+    /// Which consumer.
+    own: usize,
+    /// The thread's first row of the packed head, and its first column of scores.
+    row: u32,
+    column: usize,
+}
+
+/// What a consumer waits for: queries, and the ring of keys and values.
+type Shared<const BOXES: usize, const N: usize, const S: usize> =
+    (TileConsumer<QueryTile<BOXES>, 1>, TileConsumer<KeyTile<N, BOXES>, S>);
+
+impl<C: Score> Half64<'_, C> {
+    /// Multiplies the half with all of its keys and values.
+    ///
+    /// # Safety
+    /// As [`all`]; there is a block of keys.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn add<
+        T: Half,
+        const D: usize,
+        const BOXES: usize,
+        const N: usize,
+        const F: usize,
+        const S: usize,
+    >(
+        &self,
+        (queries, ring): &mut Shared<BOXES, N, S>,
+        sums: &mut Accumulator<f32, D>,
+        rows: &mut Rows,
+    ) where
+        Columns<N>: Instruction<T, T, f32>,
+        Columns<D>: Instruction<T, T, f32>,
+    {
+        let is_first = thread_in_warpgroup() == 0;
+        let mut scores = Accumulator::<f32, N>::zeroed();
+        let (first, mut at) = (self.work.blocks.0, self.work.blocks.1 - 1);
+        // SAFETY: the caller's promise. A stage is released when the products with it are done.
+        unsafe {
+            let q = queries_of::<BOXES>(queries.wait(), self.own);
+            self.begin_turn();
+            multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
+            self.end_turn();
+            ring.step();
+            scores.wait::<0>();
+            if is_first {
+                ring.release(1);
+            }
+            self.exponentials(&mut scores, rows, at);
+            let mut weights = left_operands::<T, F>(&scores);
+            let mut has_values = false;
+            while at > first {
+                at -= 1;
+                self.begin_turn();
+                multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
+                ring.step();
+                multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
+                ring.step();
+                self.end_turn();
+                has_values = true;
+                scores.wait::<1>();
+                if is_first {
+                    ring.release(2);
+                }
+                let scales = self.exponentials(&mut scores, rows, at);
+                sums.wait::<0>();
+                if is_first {
+                    ring.release(1);
+                }
+                sums.map(|index, sum| sum * scales[index / 2 % 2]);
+                weights = left_operands::<T, F>(&scores);
+            }
+            queries.step();
+            if is_first {
+                queries.release(1);
+            }
+            multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
+            ring.step();
+            sums.wait::<0>();
+            if is_first {
+                ring.release(1);
+            }
+        }
+    }
+
+    /// Replaces scores by exponentials; see [`Rows::exponentials`].
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn exponentials<const N: usize>(
+        &self,
+        scores: &mut Accumulator<f32, N>,
+        rows: &mut Rows,
+        at: u32,
+    ) -> [f32; 2]
+    where
+        Columns<N>: Width<f32>,
+    {
+        let (work, key) = (self.work, at * N as u32 + self.column as u32);
+        if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
+            mask(scores, self.score, self.problem, work, First { row: self.row, key });
+        }
+        // SAFETY: the caller's promise.
+        unsafe { rows.exponentials(scores, self.factor) }
+    }
+
+    /// Waits until the other consumer has started its products.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn begin_turn(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { sync_at_barrier(TURNS + self.own as u32, BOTH) }
+    }
+
+    /// Lets the other consumer start its products.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn end_turn(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { arrive_at_barrier(TURNS + 1 - self.own as u32, BOTH) }
     }
 }
 

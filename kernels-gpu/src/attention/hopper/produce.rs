@@ -53,7 +53,8 @@ pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
                     let (map, first) = (maps.map::<KeyBox<N>, Swizzle128>(map), index * N as u32);
                     if problem.pages == 0 {
                         for part in 0..BOXES {
-                            let to = slot.as_mut_ptr().cast::<Tile<KeyBox<N>, Swizzle128>>().add(part);
+                            let to =
+                                slot.as_mut_ptr().cast::<Tile<KeyBox<N>, Swizzle128>>().add(part);
                             let at = [batch, kv_head, first as i32, 64 * part as i32];
                             map.load(to, at, slot.barrier());
                         }
@@ -101,11 +102,13 @@ impl Pages<'_> {
         let mut row = 0;
         while row < N as u32 {
             let key = first + row;
-            let entry = work.batch as usize * problem.pages as usize + (key >> problem.page) as usize;
+            let entry =
+                work.batch as usize * problem.pages as usize + (key >> problem.page) as usize;
             // A page behind all others is outside of the tensor: zeros.
             let is_inside = key < work.lengths.keys;
             // SAFETY: the table has an entry for each page of the batch's keys.
-            let page = if is_inside { unsafe { *table.get_unchecked(entry) } } else { problem.page_count };
+            let page =
+                if is_inside { unsafe { *table.get_unchecked(entry) } } else { problem.page_count };
             let page = page.min(problem.page_count);
             let in_page = (key & ((1 << problem.page) - 1)) as i32;
             for part in 0..BOXES {

@@ -27,10 +27,17 @@ pub unsafe fn bring_together<const COLUMNS: usize>(
     let lane = thread::index_in_block() as usize % 32;
     let of_rows = shared.cast::<Vec4<f32>>();
     let of_sums = of_rows.wrapping_add(32 * warps);
-    let place = |warp: usize, column: usize| of_sums.wrapping_add(((warp - 1) * COLUMNS + column) * 32 + lane);
+    let place = |warp: usize, column: usize| {
+        of_sums.wrapping_add(((warp - 1) * COLUMNS + column) * 32 + lane)
+    };
     // SAFETY: each thread writes its own places, and reads others behind a barrier.
     unsafe {
-        of_rows.add(32 * warp + lane).write(Vec4::new(rows.max[0], rows.max[1], rows.sum[0], rows.sum[1]));
+        of_rows.add(32 * warp + lane).write(Vec4::new(
+            rows.max[0],
+            rows.max[1],
+            rows.sum[0],
+            rows.sum[1],
+        ));
         thread::sync_threads();
         let mut max = [f32::NEG_INFINITY; 2];
         for other in 0..warps {

@@ -3,7 +3,7 @@
 //!
 //! Each warp has 16 rows (T. Dao, "FlashAttention-2", 2023). Where a block has many rows, its four warps divide the rows, and each multiplies them with all keys
 //! of a block of keys. Where there are at most 16 rows, as when text is generated, the warps divide the keys, and their results are
-//! brought together at the end. Two or three blocks of keys and values are in shared memory: one is used while the next ones are copied.
+//! brought together at the end. Two blocks of keys and values are in shared memory: one is used while the next one is copied.
 //!
 //! Keys and values may lie in pages, which a table names: each row of a block of keys is found by itself.
 
@@ -28,10 +28,8 @@ use cuda_std::{gpu_only, unrolled};
 
 /// Rows of a warp.
 pub const ROWS_OF_WARP: usize = 16;
-/// Blocks of keys in shared memory: with few rows, more are under way.
-const fn stages(is_few: bool) -> usize {
-    if is_few { 3 } else { 2 }
-}
+/// Blocks of keys in shared memory. (A third one, with few rows, was slower on an H200.)
+const STAGES: usize = 2;
 
 /// Keys of a block of keys, of `depth` elements each.
 #[must_use]
@@ -54,7 +52,7 @@ pub const fn rows_of_tile(is_few: bool) -> usize {
 /// Dynamic shared memory of a block, in bytes: the rows, and blocks of keys and values.
 #[must_use]
 pub const fn shared_bytes(depth: usize, is_few: bool) -> usize {
-    2 * depth * (rows_of_tile(is_few) + 2 * stages(is_few) * keys_of_block(depth))
+    2 * depth * (rows_of_tile(is_few) + 2 * STAGES * keys_of_block(depth))
 }
 
 /// What a launch gives.
@@ -110,13 +108,10 @@ pub unsafe fn attend<
     let shared = DynamicSharedArray::<u8, 128>::get();
     let ring = shared.wrapping_add(rows_of_tile * 2 * D);
     let stage = |at: u32| {
-        let k = ring.wrapping_add(at as usize % stages(IS_FEW) * 4 * KEYS * D);
+        let k = ring.wrapping_add(at as usize % STAGES * 4 * KEYS * D);
         (k, k.wrapping_add(2 * KEYS * D))
     };
     let copied = CopiedRows::<T, D>::new(problem, &work, operands, thread, 32 * warps(D, IS_FEW));
-    let mut rows = Rows::EMPTY;
-    let mut sums = Tiles::<COLUMNS>::zeroed();
-    let (first, mut at) = work.blocks;
     let copy = |at: u32| {
         // SAFETY: the stage is free, and nothing reads it before the barrier below.
         unsafe {
@@ -125,6 +120,11 @@ pub unsafe fn attend<
             copied.values(v, at * KEYS as u32, KEYS);
         }
     };
+    let row = work.row + (own_row + lane / 4) as u32;
+    let column = 2 * (lane % 4);
+    let own = Sixteen { problem, work: &work, score, factor, row, key: own_key + column, lane };
+    let (mut rows, mut sums) = (Rows::EMPTY, Tiles::<COLUMNS>::zeroed());
+    let (first, mut at) = work.blocks;
     // SAFETY: the caller's promise; every thread takes the same way through the barriers.
     unsafe {
         if first < at {
@@ -132,56 +132,86 @@ pub unsafe fn attend<
             copy(at - 1);
         }
         commit_group();
-        if IS_FEW {
-            if first + 1 < at {
-                copy(at - 2);
-            }
-            commit_group();
-        }
         while at > first {
             at -= 1;
-            // The stage of the block before, with which all warps are done.
-            let ahead = stages(IS_FEW) as u32 - 1;
-            if at >= first + ahead {
-                copy(at - ahead);
+            if at > first {
+                copy(at - 1);
             }
             commit_group();
-            if IS_FEW {
-                wait_groups::<2>();
-            } else {
-                wait_groups::<1>();
-            }
+            wait_groups::<1>();
             thread::sync_threads();
             let (k, v) = stage(at);
             let q = shared.wrapping_add(own_row * 2 * D);
-            let k = k.wrapping_add(own_key * 2 * D);
-            let mut scores = multiply_keys::<T, D, E>(q, k, lane);
-            let key = at * KEYS as u32 + (own_key + 2 * (lane % 4)) as u32;
-            let row = work.row + (own_row + lane / 4) as u32;
-            if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
-                mask(&mut scores, score, problem, &work, First { row, key });
+            let [k, v] = [k, v].map(|rows| rows.wrapping_add(own_key * 2 * D));
+            let is_whole = at >= work.whole.0 && at < work.whole.1;
+            own.add::<T, D, COLUMNS, E, G>(
+                &mut sums,
+                &mut rows,
+                [q, k, v],
+                (at * KEYS as u32, is_whole),
+            );
+            // All warps are done with the stage, which is filled next.
+            thread::sync_threads();
+        }
+        if IS_FEW
+            && !join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps(D, true))
+        {
+            return;
+        }
+        let totals = rows.whole_sums();
+        write::<T, COLUMNS, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
+        write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+    }
+}
+
+/// Sixteen rows of a warp, of which this lane has two.
+struct Sixteen<'a, C> {
+    problem: &'a Problem,
+    work: &'a Work,
+    score: C,
+    /// Factor of scores in exponents to base 2.
+    factor: f32,
+    /// The lane's first row of the packed head, and its first key in a block.
+    row: u32,
+    key: usize,
+    lane: usize,
+}
+
+impl<C: Score> Sixteen<'_, C> {
+    /// Adds the products with keys, and values, of the warp in a block that begins with key `first`, of which all rows see all keys if it is whole. The
+    /// warp's queries, keys and values are in shared memory.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this together, and the rows are there.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn add<
+        T: Half + Multiplies,
+        const D: usize,
+        const COLUMNS: usize,
+        const E: usize,
+        const G: usize,
+    >(
+        &self,
+        sums: &mut Tiles<COLUMNS>,
+        rows: &mut Rows,
+        [q, k, v]: [*mut u8; 3],
+        (first, is_whole): (u32, bool),
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut scores = multiply_keys::<T, D, E>(q, k, self.lane);
+            let first = First { row: self.row, key: first + self.key as u32 };
+            if C::CHANGES || !is_whole {
+                mask(&mut scores, self.score, self.problem, self.work, first);
             }
-            let scales = rows.exponentials(&mut scores, factor);
+            let scales = rows.exponentials(&mut scores, self.factor);
             unrolled!(COLUMNS, |e| {
                 let [a, b, c, d] = sums.0[e];
                 sums.0[e] = [a * scales[0], b * scales[0], c * scales[1], d * scales[1]];
             });
-            let v = v.wrapping_add(own_key * 2 * D);
-            multiply_values::<T, D, COLUMNS, G>(&mut sums, left_operands::<T, G>(&scores), v, lane);
-            // All warps are done with the stage, which is filled next.
-            thread::sync_threads();
+            multiply_values::<T, D, COLUMNS, G>(sums, left_operands::<T, G>(&scores), v, self.lane);
         }
-        if IS_FEW {
-            let is_last = join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps(D, true));
-            if !is_last {
-                return;
-            }
-        }
-        let totals = rows.whole_sums();
-        let row = work.row + (own_row + lane / 4) as u32;
-        let column = 2 * (lane % 4);
-        write::<T, COLUMNS, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
-        write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
     }
 }
 

@@ -68,7 +68,12 @@ unsafe fn multiply_step<T: Multiplies, const D: usize, const E: usize>(
 /// As [`multiply_keys`].
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn multiply_values<T: Multiplies, const D: usize, const COLUMNS: usize, const G: usize>(
+pub unsafe fn multiply_values<
+    T: Multiplies,
+    const D: usize,
+    const COLUMNS: usize,
+    const G: usize,
+>(
     sums: &mut Tiles<COLUMNS>,
     weights: [[u32; 4]; G],
     v: *const u8,

@@ -1,5 +1,6 @@
 //! The cases, a file for each family of operations.
 
+mod attention;
 mod copy;
 mod histogram;
 mod map;
@@ -27,6 +28,7 @@ use super::case::{Case, Scale};
 #[must_use]
 pub fn all(scale: &Scale) -> Vec<Case> {
     [
+        attention::cases,
         copy::cases,
         histogram::cases,
         map::cases,

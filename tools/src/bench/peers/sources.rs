@@ -46,6 +46,7 @@ macro_rules! sources {
 }
 
 sources! {
+    attention: Python "py";
     copy: Cuda "cu", Python "py";
     histogram: Cuda "cu", Python "py";
     map: Cuda "cu", Python "py";
