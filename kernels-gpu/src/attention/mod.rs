@@ -5,10 +5,12 @@
 //! | [`hopper`] | keys and values by the copy engine, multiplied by warpgroups (`wgmma`); the fastest | `sm_90a` |
 //! | [`warps`] | keys and values by `cp.async`, multiplied by warps (`mma`); keys in pages; few rows, as when text is generated | `sm_80` |
 //! | [`combine`] | the parts of rows whose keys were divided among blocks | `sm_80` |
+//! | [`backward`] | the gradients of queries, keys and values | `sm_80` |
 //!
 //! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
 //! and which keys a query sees, is a functor, a [`Score`]. The host's `ops::attention` checks shapes and chooses the kernel.
 
+pub mod backward;
 pub mod combine;
 pub mod form;
 pub mod hopper;

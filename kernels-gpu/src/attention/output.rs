@@ -87,12 +87,18 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
                 self.lse.add(index).write(lse);
             }
             let to = self.o.add(problem.o.index(work.batch, head, query));
-            Some(OutputRow { to, part: core::ptr::null_mut(), inverse, depth })
+            Some(OutputRow::new(to, inverse, depth))
         }
     }
 }
 
 impl<T: Value<Pair = u32>> OutputRow<T> {
+    /// A row of `depth` elements at `to`, whose values are multiplied by `factor`.
+    #[inline(always)]
+    pub const fn new(to: *mut T, factor: f32, depth: usize) -> Self {
+        Self { to, part: core::ptr::null_mut(), inverse: factor, depth }
+    }
+
     /// Writes pairs of neighbours, those that are inside: `pair(e)` at `column + 8 e`, for `EIGHTS` of them. `column` is even.
     ///
     /// # Safety

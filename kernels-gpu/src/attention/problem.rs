@@ -108,6 +108,13 @@ impl Problem {
             + query as usize
     }
 
+    /// Queries and keys of every batch, where these have no lengths of their own.
+    #[inline(always)]
+    #[must_use]
+    pub const fn lengths(&self) -> Lengths {
+        Lengths { queries: self.queries, keys: self.keys }
+    }
+
     /// Queries of all heads and batches.
     #[inline(always)]
     #[must_use]

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::Lengths;
 
-/// Keys from one to before another.
+/// Keys, or queries, from one to before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
     #[allow(missing_docs)]
@@ -43,6 +43,40 @@ impl Band {
             first: inside(own - i64::from(self.before)),
             end: inside(own + i64::from(self.after) + 1),
         }
+    }
+
+    /// The queries that see a key.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_key(self, key: u32, lengths: Lengths) -> Keys {
+        if key < self.prefix {
+            return Keys { first: 0, end: lengths.queries };
+        }
+        // The query that stands at the key.
+        let own = i64::from(key) + i64::from(lengths.queries) - i64::from(lengths.keys);
+        let inside = |query: i64| query.clamp(0, i64::from(lengths.queries)) as u32;
+        Keys {
+            first: inside(own - i64::from(self.after)),
+            end: inside(own + i64::from(self.before) + 1),
+        }
+    }
+
+    /// Queries outside of which none sees any of the keys from `first` to `last`.
+    #[inline(always)]
+    #[must_use]
+    pub fn any_queries(self, (first, last): (u32, u32), lengths: Lengths) -> Keys {
+        let (low, high) = (self.of_key(first, lengths), self.of_key(last, lengths));
+        if first < self.prefix { low } else { Keys { first: low.first, end: high.end } }
+    }
+
+    /// Queries of which every one sees all keys from `first` to `last`.
+    #[inline(always)]
+    #[must_use]
+    pub fn all_queries(self, (first, last): (u32, u32), lengths: Lengths) -> Keys {
+        // Keys of the prefix leave out none.
+        let (low, high) =
+            (self.of_key(first.max(self.prefix).min(last), lengths), self.of_key(last, lengths));
+        Keys { first: high.first, end: low.end }
     }
 
     /// Keys outside of which none of the queries from `first` to `last` sees any.
@@ -124,6 +158,13 @@ pub trait Score: Copy + 'static {
         let _ = at;
         score
     }
+
+    /// The derivative of [`apply`](Self::apply) by the score, for the backward pass: 1 unless the functor says more.
+    #[inline(always)]
+    fn slope(self, score: f32, at: Place) -> f32 {
+        let _ = (score, at);
+        1.0
+    }
 }
 
 impl Score for Band {
@@ -156,6 +197,12 @@ impl Score for SoftCap {
     #[inline(always)]
     fn apply(self, score: f32, _: Place) -> f32 {
         self.cap * cuda_std::intrinsics::fast_tanhf(score / self.cap)
+    }
+
+    #[inline(always)]
+    fn slope(self, score: f32, _: Place) -> f32 {
+        let tangent = cuda_std::intrinsics::fast_tanhf(score / self.cap);
+        1.0 - tangent * tangent
     }
 }
 
@@ -217,12 +264,33 @@ mod tests {
             for (first, last) in [(0, 0), (0, 3), (1, 2), (3, 3)] {
                 let (any, all) =
                     (band.any((first, last), LENGTHS), band.all((first, last), LENGTHS));
+                check_queries(band, (first, last), sees);
                 for key in 0..LENGTHS.keys {
                     let seen = (first..=last).filter(|query| sees(*query, key)).count() as u32;
                     assert!(seen == 0 || (any.first..any.end).contains(&key), "{band:?} {key}");
                     let is_whole = (all.first..all.end).contains(&key);
                     assert!(!is_whole || seen == last - first + 1, "{band:?} {first} {last} {key}");
                 }
+            }
+        }
+    }
+
+    /// The same of queries, for keys from one to another.
+    fn check_queries(band: Band, (first, last): (u32, u32), sees: impl Fn(u32, u32) -> bool) {
+        let (any, all) =
+            (band.any_queries((first, last), LENGTHS), band.all_queries((first, last), LENGTHS));
+        for query in 0..LENGTHS.queries {
+            let seen = (first..=last).filter(|key| sees(query, *key)).count() as u32;
+            assert!(seen == 0 || (any.first..any.end).contains(&query), "{band:?} {query}");
+            let is_whole = (all.first..all.end).contains(&query);
+            assert!(!is_whole || seen == last - first + 1, "{band:?} {first} {last} {query}");
+            for key in first..=last {
+                let Keys { first, end } = band.of_key(key, LENGTHS);
+                assert_eq!(
+                    (first..end).contains(&query),
+                    sees(query, key),
+                    "{band:?} {query} {key}"
+                );
             }
         }
     }

@@ -104,10 +104,7 @@ pub fn mask<C: Score>(
         if !C::CHANGES {
             return sum;
         }
-        let (head, query) = places[index / 2 % 2];
-        let own = query as i32 + lengths.keys as i32 - lengths.queries as i32;
-        let place = Place { batch: work.batch, head, query, key: first.key + key_of(index), own };
-        score.apply(sum * problem.scale, place)
+        score.apply(sum * problem.scale, place_of(problem, work, first, index))
     });
     let [above, below] = seen;
     // One comparison instead of three, where all keys before the end are seen, as with a causal mask.
@@ -123,6 +120,33 @@ pub fn mask<C: Score>(
             if sees { score } else { f32::NEG_INFINITY }
         });
     }
+}
+
+/// The derivatives of what the functor makes of scores; anything if it changes none.
+#[gpu_only]
+#[inline(always)]
+pub fn slopes<C: Score, S: Scores + Copy>(
+    scores: &S,
+    score: C,
+    problem: &Problem,
+    work: &Work,
+    first: First,
+) -> S {
+    let mut slopes = *scores;
+    if C::CHANGES {
+        slopes.map(|index, sum| {
+            score.slope(sum * problem.scale, place_of(problem, work, first, index))
+        });
+    }
+    slopes
+}
+
+/// The place of a score.
+#[inline(always)]
+fn place_of(problem: &Problem, work: &Work, first: First, index: usize) -> Place {
+    let (head, query) = problem.place_of_row(work.head, first.row + 8 * (index as u32 / 2 % 2));
+    let own = query as i32 + work.lengths.keys as i32 - work.lengths.queries as i32;
+    Place { batch: work.batch, head, query, key: first.key + key_of(index), own }
 }
 
 /// The key of a score, relative to the first of the thread.

@@ -7,3 +7,8 @@ crate::attention_kernels! { attention_bf16, Band, bf16 }
 crate::attention_kernels! { attention_f16, Band, f16 }
 crate::attention_kernels! { attention_soft_cap_bf16, SoftCap, bf16 }
 crate::attention_kernels! { attention_alibi_bf16, Alibi, bf16 }
+
+crate::attention_backward_kernels! { attention_backward_bf16, Band, bf16 }
+crate::attention_backward_kernels! { attention_backward_f16, Band, f16 }
+crate::attention_backward_kernels! { attention_backward_soft_cap_bf16, SoftCap, bf16 }
+crate::attention_backward_kernels! { attention_backward_alibi_bf16, Alibi, bf16 }

@@ -46,6 +46,12 @@ impl HeadsLayout {
         Self { batches, heads, rows, depth, batch_stride, head_stride: depth, row_stride }
     }
 
+    /// `[batches, heads, rows, depth]`.
+    #[must_use]
+    pub const fn sizes(&self) -> [usize; 4] {
+        [self.batches, self.heads, self.rows, self.depth]
+    }
+
     /// Whether there is no element.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -132,6 +138,7 @@ macro_rules! views {
             pub(super) fn address(&self) -> u64 {
                 cuda_std::launch::DeviceRead::raw(&self.memory).address
             }
+
         }
 
         impl<T: Pod> fmt::Debug for $name<'_, T> {
@@ -147,6 +154,21 @@ views! {
     Heads DeviceSlice;
     /// Results in device memory.
     HeadsMut DeviceSliceMut;
+}
+
+impl<T: Pod> HeadsMut<'_, T> {
+    /// The same memory, to be read.
+    pub(super) fn as_read(&self) -> Heads<'_, T> {
+        Heads { memory: (&self.memory).into(), layout: self.layout }
+    }
+
+    /// Whether their memory has bytes of that of `other`.
+    pub(super) fn overlaps(&self, other: &Heads<'_, T>) -> bool {
+        let bytes = |len: usize| (len * size_of::<T>()) as u64;
+        let (own, others) = (bytes(self.memory.len()), bytes(other.memory.len()));
+        let (start, from) = (self.address(), other.address());
+        own > 0 && others > 0 && start < from + others && from < start + own
+    }
 }
 
 impl<T: Pod> Clone for Heads<'_, T> {

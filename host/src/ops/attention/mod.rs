@@ -35,8 +35,11 @@
 //! rows: queries times heads that share keys. Where there are too few tiles for the device, keys are divided among blocks, and a second kernel adds
 //! their parts in a fixed order.
 //!
+//! The [backward pass](attention_backward_into) has kernels of warps, of rows of up to 128 elements.
+//!
 //! Rows are filled up with zeros to 64, 128, 192 or 256 elements, those of values too, and cost as much.
 
+mod backward;
 mod heads;
 mod prepare;
 
@@ -45,6 +48,7 @@ use cuda_std::launch::DeviceRead;
 use kernels_gpu::attention::form::AttentionKernel;
 use kernels_gpu::attention::hopper::Half;
 
+pub use backward::{Backward, Gradients, attention_backward_into, backward_scratch_bytes};
 pub use heads::{Heads, HeadsLayout, HeadsMut};
 pub use kernels_gpu::attention::{Alibi, Band, Place, Score, SoftCap};
 pub use prepare::{Choice, Kernel};

@@ -30,7 +30,7 @@ const MOST_SPLITS: u32 = 64;
 /// Elements of 16 bits of a box.
 const ELEMENTS_OF_BOX: u32 = 64;
 
-fn wrong(reason: String) -> GpuError {
+pub(super) fn wrong(reason: String) -> GpuError {
     GpuError::InvalidArgument { operation: OPERATION, reason }
 }
 
@@ -121,54 +121,13 @@ impl Prepared {
         o: &HeadsMut<'_, T>,
         options: &Options<'_, C>,
     ) -> GpuResult<Self> {
-        let (of_q, of_k, of_v, of_o) = (q.layout(), k.layout(), v.layout(), o.layout());
-        let keys = keys_of(&of_q, &of_k, options)?;
-        check_sizes(&of_q, &of_k, &of_v, &of_o, options.pages.is_some())?;
-        let scale = options.scale.unwrap_or(1.0 / (of_q.depth as f32).sqrt());
-        if !(scale.is_finite() && scale > 0.0) {
-            return Err(wrong(format!("a scale is positive and finite, and this one is {scale}")));
-        }
-        if let Some(found) = len_of(options.lengths.as_ref()) {
-            same_len(OPERATION, of_q.batches, found)?;
-        }
+        let layouts = [q.layout(), k.layout(), v.layout(), o.layout()];
+        let problem = problem_of(layouts, options)?;
         if let Some(lse) = &options.lse {
-            same_len(OPERATION, of_q.batches * of_q.heads * of_q.rows, lse.len())?;
+            same_len(OPERATION, problem.all_queries(), lse.len())?;
         }
-        for (name, other) in [("the queries", q), ("the keys", k), ("the values", v)] {
-            if o.overlaps(other) {
-                return Err(wrong(format!("the memory of the results overlaps that of {name}")));
-            }
-        }
-        let longest = of_q.depth.max(of_v.depth);
-        let depth = form::DEPTHS.into_iter().find(|depth| longest <= *depth);
-        let depth = depth.filter(|_| of_q.depth.min(of_v.depth) > 0).ok_or_else(|| {
-            let reason = format!(
-                "rows of queries and keys have {} elements, those of values {}; there are kernels for rows of 1 to 256 elements (as {:?})",
-                of_q.depth, of_v.depth, form::DEPTHS
-            );
-            wrong(reason)
-        })?;
-        let is_paged = options.pages.is_some();
-        let problem = Problem {
-            batches: of_q.batches as u32,
-            heads: of_q.heads as u32,
-            kv_heads: of_k.heads as u32,
-            pack: 0,
-            queries: of_q.rows as u32,
-            keys: keys as u32,
-            depth: of_q.depth as u32,
-            value_depth: of_v.depth as u32,
-            scale,
-            splits: 1,
-            pages: if is_paged { (keys / of_k.rows.max(1)) as u32 } else { 0 },
-            page: of_k.rows.max(1).trailing_zeros(),
-            page_count: of_k.batches as u32,
-            padding: 0,
-            q: of_q.strides(),
-            k: of_k.strides(),
-            v: of_v.strides(),
-            o: of_o.strides(),
-        };
+        check_apart("results", o, [("queries", q), ("keys", k), ("values", v)])?;
+        let depth = depth_of(&problem, &form::DEPTHS)?;
         let addresses = [q.address(), k.address(), v.address()];
         Ok(Self { problem, addresses, depth })
     }
@@ -339,6 +298,68 @@ impl Prepared {
     }
 }
 
+/// The sizes and strides of queries, keys, values and results that fit.
+pub(super) fn problem_of<C>(
+    [q, k, v, o]: [HeadsLayout; 4],
+    options: &Options<'_, C>,
+) -> GpuResult<Problem> {
+    let is_paged = options.pages.is_some();
+    let keys = keys_of(&q, &k, options)?;
+    check_sizes(&q, &k, &v, &o, is_paged)?;
+    let scale = options.scale.unwrap_or(1.0 / (q.depth as f32).sqrt());
+    // Rows without elements are refused by their depth.
+    if !(scale.is_finite() && scale > 0.0) && q.depth > 0 {
+        return Err(wrong(format!("a scale is positive and finite, and this one is {scale}")));
+    }
+    if let Some(found) = len_of(options.lengths.as_ref()) {
+        same_len(OPERATION, q.batches, found)?;
+    }
+    Ok(Problem {
+        batches: q.batches as u32,
+        heads: q.heads as u32,
+        kv_heads: k.heads as u32,
+        pack: 0,
+        queries: q.rows as u32,
+        keys: keys as u32,
+        depth: q.depth as u32,
+        value_depth: v.depth as u32,
+        scale,
+        splits: 1,
+        pages: if is_paged { (keys / k.rows.max(1)) as u32 } else { 0 },
+        page: k.rows.max(1).trailing_zeros(),
+        page_count: k.batches as u32,
+        padding: 0,
+        q: q.strides(),
+        k: k.strides(),
+        v: v.strides(),
+        o: o.strides(),
+    })
+}
+
+/// The elements to which rows are filled up: one of `depths`, ascending.
+pub(super) fn depth_of(problem: &Problem, depths: &[usize]) -> GpuResult<usize> {
+    let (of_q, of_v) = (problem.depth as usize, problem.value_depth as usize);
+    let depth = depths.iter().copied().find(|depth| of_q.max(of_v) <= *depth);
+    depth.filter(|_| of_q.min(of_v) > 0).ok_or_else(|| {
+        wrong(format!(
+            "rows of queries and keys have {of_q} elements, those of values {of_v}; there are kernels for rows of 1 to {} elements, which are filled up to one of {depths:?}",
+            depths[depths.len() - 1],
+        ))
+    })
+}
+
+/// Refuses an output whose memory is that of an input.
+pub(super) fn check_apart<'a, 'm: 'a, T: Half>(
+    name: &str,
+    output: &HeadsMut<'_, T>,
+    inputs: impl IntoIterator<Item = (&'static str, &'a Heads<'m, T>)>,
+) -> GpuResult<()> {
+    match inputs.into_iter().find(|(_, input)| output.overlaps(input)) {
+        Some((of, _)) => Err(wrong(format!("the memory of the {name} overlaps that of the {of}"))),
+        None => Ok(()),
+    }
+}
+
 /// The keys of a batch, or the most that it may have.
 fn keys_of<C>(
     of_q: &HeadsLayout,
@@ -397,16 +418,6 @@ fn check_sizes(
     match sizes.into_iter().flatten().find(|size| *size >= SIZE_LIMIT) {
         Some(size) => Err(wrong(format!("a size of {size}: kernels count to 2^31"))),
         None => Ok(()),
-    }
-}
-
-impl<T: Half> HeadsMut<'_, T> {
-    /// Whether their memory has bytes of that of `other`.
-    fn overlaps(&self, other: &Heads<'_, T>) -> bool {
-        let bytes = |len: usize| (len * size_of::<T>()) as u64;
-        let (own, others) = (bytes(self.memory.len()), bytes(other.memory.len()));
-        let (start, from) = (self.address(), other.address());
-        own > 0 && others > 0 && start < from + others && from < start + own
     }
 }
 

@@ -6,6 +6,7 @@ use super::super::hopper::Half;
 use super::super::{Problem, RowStrides, Work};
 use super::Operands;
 use super::products::place_of_piece;
+use crate::prelude::*;
 use cuda_std::copy::copy_async_part;
 use cuda_std::gpu_only;
 use cuda_std::vector::Vec4;
@@ -20,7 +21,6 @@ pub struct Rows<'a, T, const D: usize> {
     problem: &'a Problem,
     work: &'a Work,
     operands: Operands<'a, T>,
-    thread: usize,
     threads: usize,
 }
 
@@ -30,10 +30,9 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
         problem: &'a Problem,
         work: &'a Work,
         operands: Operands<'a, T>,
-        thread: usize,
         threads: usize,
     ) -> Self {
-        Self { problem, work, operands, thread, threads }
+        Self { problem, work, operands, threads }
     }
 
     /// Starts to copy `rows` rows of queries; those past the end are zero.
@@ -51,7 +50,9 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
             (is_inside, problem.q.index(work.batch, head, query))
         };
         // SAFETY: the caller's promise; rows that are inside are in memory.
-        unsafe { self.copy(to, rows, self.operands.q, problem.depth, row_at) };
+        unsafe {
+            copy_rows::<T, D>(to, rows, self.operands.q, problem.depth, self.threads, row_at);
+        }
     }
 
     /// Starts to copy `rows` keys from `first` on.
@@ -63,7 +64,9 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
     pub unsafe fn keys(&self, to: *mut u8, first: u32, rows: usize) {
         let row_at = |row: usize| self.row_of_key(self.problem.k, first + row as u32);
         // SAFETY: as above.
-        unsafe { self.copy(to, rows, self.operands.k, self.problem.depth, row_at) };
+        unsafe {
+            copy_rows::<T, D>(to, rows, self.operands.k, self.problem.depth, self.threads, row_at);
+        }
     }
 
     /// Starts to copy `rows` values from `first` on.
@@ -75,7 +78,16 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
     pub unsafe fn values(&self, to: *mut u8, first: u32, rows: usize) {
         let row_at = |row: usize| self.row_of_key(self.problem.v, first + row as u32);
         // SAFETY: as above.
-        unsafe { self.copy(to, rows, self.operands.v, self.problem.value_depth, row_at) };
+        unsafe {
+            copy_rows::<T, D>(
+                to,
+                rows,
+                self.operands.v,
+                self.problem.value_depth,
+                self.threads,
+                row_at,
+            );
+        }
     }
 
     /// Whether a key is inside, and where its row begins.
@@ -95,42 +107,43 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
         let page = unsafe { *self.operands.pages.get_unchecked(entry) };
         (page < problem.page_count, strides.index(page, head, key & ((1 << problem.page) - 1)))
     }
+}
 
-    /// Starts to copy rows of `depth` elements; what is past them, up to `D`, is zero.
-    ///
-    /// # Safety
-    /// As [`queries`](Self::queries); rows of which `row_at` says that they are inside begin where it says.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn copy(
-        &self,
-        to: *mut u8,
-        rows: usize,
-        from: *const T,
-        depth: u32,
-        row_at: impl Fn(usize) -> (bool, usize),
-    ) {
-        let pieces = D / LANES;
-        let mut at = self.thread;
-        while at < rows * pieces {
-            let (row, piece) = (at / pieces, at % pieces);
-            let (is_inside, begin) = row_at(row);
-            let len = (depth as usize).saturating_sub(piece * LANES).min(LANES);
-            let len = if is_inside { len } else { 0 };
-            let to = to.wrapping_add(place_of_piece::<D>(row, piece)).cast::<Piece>();
-            let from = from.wrapping_add(begin + piece * LANES);
-            // SAFETY: the elements are inside of the row; the caller's promise.
-            unsafe {
-                if len == 0 || from.addr().is_multiple_of(size_of::<Piece>()) {
-                    copy_async_part(to, from.cast::<Piece>(), 2 * len as u32);
-                } else {
-                    to.write(Piece::splat(0));
-                    for lane in 0..len {
-                        to.cast::<T>().add(lane).write(from.add(lane).read());
-                    }
+/// Starts to copy rows of `depth` elements by all `threads` threads of the block; what is past them, up to `D`, is zero.
+///
+/// # Safety
+/// `to` is a tile in shared memory that no thread uses before a barrier, at which all threads have waited for the copies; rows of which `row_at`
+/// says that they are inside begin where it says.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn copy_rows<T: Half, const D: usize>(
+    to: *mut u8,
+    rows: usize,
+    from: *const T,
+    depth: u32,
+    threads: usize,
+    row_at: impl Fn(usize) -> (bool, usize),
+) {
+    let pieces = D / LANES;
+    let mut at = thread::index_in_block() as usize;
+    while at < rows * pieces {
+        let (row, piece) = (at / pieces, at % pieces);
+        let (is_inside, begin) = row_at(row);
+        let len = (depth as usize).saturating_sub(piece * LANES).min(LANES);
+        let len = if is_inside { len } else { 0 };
+        let to = to.wrapping_add(place_of_piece::<D>(row, piece)).cast::<Piece>();
+        let from = from.wrapping_add(begin + piece * LANES);
+        // SAFETY: the elements are inside of the row; the caller's promise.
+        unsafe {
+            if len == 0 || from.addr().is_multiple_of(size_of::<Piece>()) {
+                copy_async_part(to, from.cast::<Piece>(), 2 * len as u32);
+            } else {
+                to.write(Piece::splat(0));
+                for lane in 0..len {
+                    to.cast::<T>().add(lane).write(from.add(lane).read());
                 }
             }
-            at += self.threads;
         }
+        at += threads;
     }
 }

@@ -9,9 +9,9 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-mod copies;
+pub(super) mod copies;
 mod join;
-mod products;
+pub(super) mod products;
 
 use self::copies::Rows as CopiedRows;
 use self::products::{multiply_keys, multiply_values};
@@ -111,7 +111,7 @@ pub unsafe fn attend<
         let k = ring.wrapping_add(at as usize % STAGES * 4 * KEYS * D);
         (k, k.wrapping_add(2 * KEYS * D))
     };
-    let copied = CopiedRows::<T, D>::new(problem, &work, operands, thread, 32 * warps(D, IS_FEW));
+    let copied = CopiedRows::<T, D>::new(problem, &work, operands, 32 * warps(D, IS_FEW));
     let copy = |at: u32| {
         // SAFETY: the stage is free, and nothing reads it before the barrier below.
         unsafe {

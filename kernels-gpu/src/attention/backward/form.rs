@@ -1,0 +1,177 @@
+//! The kernels of the backward pass that every functor of scores has, and how one is launched.
+
+use super::{BLOCK, BackwardProblem, shared_bytes};
+use crate::attention::{Schedule, Score};
+use bytemuck::Pod;
+#[cfg(not(target_os = "cuda"))]
+use cuda_std::launch::{DeviceRead, DeviceWrite, Launch};
+
+/// [`delta`](super::delta).
+pub const DELTA: usize = 0;
+/// [`queries`](super::queries), with rows of at most as many elements as are added to this.
+pub const QUERIES: usize = 1000;
+/// [`keys`](super::keys), with rows of at most as many elements as are added to this.
+pub const KEYS: usize = 2000;
+
+/// Elements of a row that kernels are made for; shorter rows are filled up with zeros.
+pub const DEPTHS: [usize; 2] = [64, 128];
+
+/// Threads of a block.
+#[must_use]
+pub const fn threads() -> usize {
+    BLOCK
+}
+
+/// Dynamic shared memory of a block, in bytes.
+#[must_use]
+pub const fn shared(form: usize) -> usize {
+    if form == DELTA { 0 } else { shared_bytes(form % 1000) }
+}
+
+/// What all forms are launched with, but for the tensors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arguments {
+    /// The kernel.
+    pub form: usize,
+    /// Blocks.
+    pub blocks: u32,
+    /// The tiles of queries.
+    pub schedule: Schedule,
+    /// Sizes and strides.
+    pub problem: BackwardProblem,
+}
+
+/// A [`Score`] that has kernels of the backward pass for elements of `T`. [`attention_backward_kernels!`](crate::attention_backward_kernels) implements it.
+#[cfg(not(target_os = "cuda"))]
+#[diagnostic::on_unimplemented(
+    message = "there is no kernel of attention's backward pass for elements of `{T}` whose scores go through `{Self}`",
+    label = "the functor `{Self}` has no instance for `{T}`",
+    note = "write `kernels_gpu::attention_backward_kernels! {{ NAME, {Self}, {T} }}` in the kernel crate that declares `{Self}`"
+)]
+pub trait AttentionBackwardKernel<T: Pod>: Score {
+    /// Enqueues a kernel.
+    ///
+    /// # Errors
+    /// Those of the launch.
+    ///
+    /// # Safety
+    /// As the form's function has it: [`delta::add`](super::delta::add), [`queries::add`](super::queries::add) or [`keys::add`](super::keys::add).
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn launch<L: Launch>(
+        self,
+        on: &L,
+        arguments: &Arguments,
+        q: &impl DeviceRead<T>,
+        k: &impl DeviceRead<T>,
+        v: &impl DeviceRead<T>,
+        o: &impl DeviceRead<T>,
+        d_o: &impl DeviceRead<T>,
+        lse: &impl DeviceRead<f32>,
+        delta: &mut impl DeviceWrite<f32>,
+        d_q: &mut impl DeviceWrite<T>,
+        d_k: &mut impl DeviceWrite<T>,
+        d_v: &mut impl DeviceWrite<T>,
+    ) -> Result<(), L::Error>;
+}
+
+/// Writes the kernels of attention's backward pass for a functor of scores: `attention_backward_kernels! { NAME, FUNCTOR, ELEMENT }`, with `bf16` or
+/// `f16` elements.
+#[macro_export]
+macro_rules! attention_backward_kernels {
+    ($(#[$doc:meta])* $name:ident, $c:ty, $t:ty) => {
+        $(#[$doc])*
+        #[doc = concat!("The backward pass of attention over elements of `", stringify!($t), "` whose scores go through `", stringify!($c),
+            "`: see `kernels_gpu::attention::backward`.")]
+        ///
+        /// # Safety
+        /// As the form's function has it.
+        #[::cuda_std::kernel(
+            0, 1064, 1128, 2064, 2128,
+            block = $crate::attention::backward::form::threads(),
+            min_blocks = 1,
+            dynamic_shared = $crate::attention::backward::form::shared(FORM)
+        )]
+        #[allow(unused_mut, clippy::too_many_arguments)]
+        pub unsafe fn $name<const FORM: usize>(
+            schedule: $crate::attention::Schedule,
+            problem: $crate::attention::backward::BackwardProblem,
+            q: &[$t],
+            k: &[$t],
+            v: &[$t],
+            o: &[$t],
+            d_o: &[$t],
+            lse: &[f32],
+            mut delta: ::cuda_std::prelude::DisjointSlice<f32>,
+            mut d_q: ::cuda_std::prelude::DisjointSlice<$t>,
+            mut d_k: ::cuda_std::prelude::DisjointSlice<$t>,
+            mut d_v: ::cuda_std::prelude::DisjointSlice<$t>,
+            score: $c,
+        ) {
+            use $crate::attention::backward::{Operands, delta as of_delta, keys, queries};
+            let operands = Operands {
+                q: q.as_ptr(),
+                k: k.as_ptr(),
+                v: v.as_ptr(),
+                o: o.as_ptr(),
+                d_o: d_o.as_ptr(),
+                lse: lse.as_ptr(),
+                delta: delta.as_mut_ptr(),
+                d_q: d_q.as_mut_ptr(),
+                d_k: d_k.as_mut_ptr(),
+                d_v: d_v.as_mut_ptr(),
+            };
+            let score = (score, $crate::attention::factor_of::<$c>(&problem.forward));
+            let work = (&schedule, &problem);
+            // SAFETY: the caller's promise.
+            unsafe {
+                match FORM {
+                    0 => of_delta::add::<$t>(&problem, operands),
+                    1064 => queries::add::<$t, $c, 64, 8>(operands, work, score),
+                    1128 => queries::add::<$t, $c, 128, 16>(operands, work, score),
+                    2064 => keys::add::<$t, $c, 64, 8>(operands, &problem, score),
+                    _ => keys::add::<$t, $c, 128, 16>(operands, &problem, score),
+                }
+            }
+        }
+
+        #[cfg(not(target_os = "cuda"))]
+        impl $crate::attention::backward::form::AttentionBackwardKernel<$t> for $c {
+            unsafe fn launch<L: ::cuda_std::launch::Launch>(
+                self,
+                on: &L,
+                arguments: &$crate::attention::backward::form::Arguments,
+                q: &impl ::cuda_std::launch::DeviceRead<$t>,
+                k: &impl ::cuda_std::launch::DeviceRead<$t>,
+                v: &impl ::cuda_std::launch::DeviceRead<$t>,
+                o: &impl ::cuda_std::launch::DeviceRead<$t>,
+                d_o: &impl ::cuda_std::launch::DeviceRead<$t>,
+                lse: &impl ::cuda_std::launch::DeviceRead<f32>,
+                delta: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
+                d_q: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
+                d_k: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
+                d_v: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
+            ) -> ::core::result::Result<(), L::Error> {
+                let &$crate::attention::backward::form::Arguments { form, blocks, schedule, problem } =
+                    arguments;
+                let grid = ::cuda_std::launch::Grid1::new(blocks);
+                macro_rules! launch {
+                    ($form:literal) => {
+                        $name::<$form>::launch(
+                            on, grid, schedule, problem, q, k, v, o, d_o, lse, delta, d_q, d_k, d_v, self,
+                        )
+                    };
+                }
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match form {
+                        1064 => launch!(1064),
+                        1128 => launch!(1128),
+                        2064 => launch!(2064),
+                        2128 => launch!(2128),
+                        _ => launch!(0),
+                    }
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,307 @@
+//! The gradients of keys and values.
+//!
+//! The kernel is that of the queries with rows and columns exchanged: a lane has two keys, and its columns are queries. Heads of queries that share
+//! the keys are passed over one after the other.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::queries::exponent_of;
+use super::{BLOCK, BackwardProblem, Operands, ROWS, STAGES};
+use crate::attention::hopper::Half;
+use crate::attention::output::OutputRow;
+use crate::attention::scores::{Scores, Tiles, left_operands};
+use crate::attention::softmax::exp2_flushed;
+use crate::attention::warps::copies::copy_rows;
+use crate::attention::warps::products::{multiply_keys, multiply_values};
+use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
+use crate::attention::{Keys, Place, RowStrides, Score};
+use crate::prelude::*;
+use cuda_std::copy::{commit_group, copy_async_part, wait_groups};
+use cuda_std::gpu_only;
+use cuda_std::shared::DynamicSharedArray;
+
+/// Queries of a block, in eights.
+const EIGHTS: usize = ROWS / 8;
+
+/// Blocks of the launch: one for each tile of keys.
+#[must_use]
+pub const fn blocks(problem: &BackwardProblem) -> u64 {
+    let forward = &problem.forward;
+    forward.keys.div_ceil(ROWS as u32) as u64 * forward.kv_heads as u64 * forward.batches as u64
+}
+
+/// Computes the gradients of keys and values; rows have at most `D` elements, that is `8 COLUMNS`.
+///
+/// # Safety
+/// - All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`](super::shared_bytes) of dynamic shared memory that nothing else uses; there are
+///   [`blocks`] of them.
+/// - The operands have every element that the problem leads to.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS: usize>(
+    operands: Operands<T>,
+    problem: &BackwardProblem,
+    (score, factor): (C, f32),
+) {
+    let forward = &problem.forward;
+    let tile = KeyTile::new(problem, score, thread::block_idx_x());
+    let thread = thread::index_in_block() as usize;
+    let (own_row, lane) = (thread / 32 * ROWS_OF_WARP, thread % 32);
+    let shared = DynamicSharedArray::<u8, 128>::get();
+    let part = |index: usize| shared.wrapping_add(index * ROWS * 2 * D);
+    let numbers = |at: u32| part(2 + 2 * STAGES).wrapping_add(at as usize % STAGES * ROWS * 8);
+    let stage = |at: u32| {
+        let first = 2 + 2 * (at as usize % STAGES);
+        (part(first), part(first + 1))
+    };
+    let key = tile.key + (own_row + lane / 4) as u32;
+    let own =
+        Sixteen { problem, tile: &tile, score, factor, key, column: 2 * (lane as u32 % 4), lane };
+    let (mut d_k, mut d_v) = (Tiles::<COLUMNS>::zeroed(), Tiles::<COLUMNS>::zeroed());
+    let len = tile.len(problem);
+    // SAFETY: the caller's promise; every thread takes the same way through the barriers.
+    unsafe {
+        let copy_own = || {
+            let places = |strides: RowStrides| {
+                move |row: usize| {
+                    let key = tile.key + row as u32;
+                    (key < forward.keys, strides.index(tile.batch, tile.kv_head, key))
+                }
+            };
+            copy_rows::<T, D>(part(0), ROWS, operands.k, forward.depth, BLOCK, places(forward.k));
+            copy_rows::<T, D>(
+                part(1),
+                ROWS,
+                operands.v,
+                forward.value_depth,
+                BLOCK,
+                places(forward.v),
+            );
+        };
+        let copy = |at: u32| {
+            let ((q, d_o), (head, first)) = (stage(at), tile.queries(problem, at));
+            let places = |strides: RowStrides| {
+                move |row: usize| {
+                    let query = first + row as u32;
+                    (query < forward.queries, strides.index(tile.batch, head, query))
+                }
+            };
+            copy_rows::<T, D>(q, ROWS, operands.q, forward.depth, BLOCK, places(forward.q));
+            copy_rows::<T, D>(
+                d_o,
+                ROWS,
+                operands.d_o,
+                forward.value_depth,
+                BLOCK,
+                places(problem.d_o),
+            );
+            // One half of the threads has the logarithms, the other one the sums.
+            let (query, which) = (first + (thread % ROWS) as u32, thread / ROWS);
+            let from = if which == 0 { operands.lse } else { operands.delta.cast_const() };
+            let is_inside = query < forward.queries;
+            let from = from.wrapping_add(forward.index(
+                tile.batch,
+                head,
+                if is_inside { query } else { 0 },
+            ));
+            let to = numbers(at).cast::<f32>().wrapping_add(which * ROWS + thread % ROWS);
+            copy_async_part(to, from, if is_inside { 4 } else { 0 });
+        };
+        if len > 0 {
+            copy_own();
+            copy(0);
+        }
+        commit_group();
+        let mut at = 0;
+        while at < len {
+            if at + 1 < len {
+                copy(at + 1);
+            }
+            commit_group();
+            wait_groups::<1>();
+            thread::sync_threads();
+            let (q, d_o) = stage(at);
+            let [k, v] = [part(0), part(1)].map(|rows| rows.wrapping_add(own_row * 2 * D));
+            own.add::<T, D, COLUMNS>([&mut d_k, &mut d_v], [k, v, q, d_o], numbers(at).cast(), at);
+            at += 1;
+            // All warps are done with the stage, which is filled next.
+            thread::sync_threads();
+        }
+        write::<T, COLUMNS, 0>([&d_k, &d_v], problem, &tile, operands, key, lane);
+        write::<T, COLUMNS, 1>([&d_k, &d_v], problem, &tile, operands, key + 8, lane);
+    }
+}
+
+/// A tile of keys.
+#[derive(Clone, Copy)]
+struct KeyTile {
+    batch: u32,
+    kv_head: u32,
+    /// The first key.
+    key: u32,
+    /// The blocks of queries of which some query sees a key of the tile: the first, and the one after the last.
+    blocks: (u32, u32),
+    /// Those of which every query sees every key.
+    whole: (u32, u32),
+}
+
+impl KeyTile {
+    #[inline(always)]
+    fn new(problem: &BackwardProblem, score: impl Score, index: u32) -> Self {
+        let forward = &problem.forward;
+        let (tiles, kv_heads) =
+            (forward.keys.div_ceil(ROWS as u32).max(1), forward.kv_heads.max(1));
+        // The first keys, which the most queries see, come first.
+        let (head, key) = (index / tiles, index % tiles * ROWS as u32);
+        let last = (key + ROWS as u32).min(forward.keys).saturating_sub(1);
+        let (band, lengths, rows) = (score.band(), forward.lengths(), ROWS as u32);
+        let any = band.any_queries((key, last), lengths);
+        let all = band.all_queries((key, last), lengths);
+        Self {
+            batch: head / kv_heads,
+            kv_head: head % kv_heads,
+            key,
+            blocks: (any.first / rows, any.end.max(any.first).div_ceil(rows)),
+            whole: (all.first.div_ceil(rows), all.end / rows),
+        }
+    }
+
+    /// Blocks of queries of a head.
+    #[inline(always)]
+    fn of_head(&self) -> u32 {
+        self.blocks.1 - self.blocks.0
+    }
+
+    /// Blocks of queries of all heads that share the keys.
+    #[inline(always)]
+    fn len(&self, problem: &BackwardProblem) -> u32 {
+        self.of_head() * (problem.forward.heads / problem.forward.kv_heads.max(1))
+    }
+
+    /// The head, and the first query, of a block.
+    #[inline(always)]
+    fn queries(&self, problem: &BackwardProblem, at: u32) -> (u32, u32) {
+        let of_head = self.of_head().max(1);
+        let group = problem.forward.heads / problem.forward.kv_heads.max(1);
+        (self.kv_head * group + at / of_head, (self.blocks.0 + at % of_head) * ROWS as u32)
+    }
+}
+
+/// Sixteen keys of a warp, of which this lane has two.
+struct Sixteen<'a, C> {
+    problem: &'a BackwardProblem,
+    tile: &'a KeyTile,
+    score: C,
+    /// Factor of scores in exponents to base 2.
+    factor: f32,
+    /// The lane's first key, and its first query in a block.
+    key: u32,
+    column: u32,
+    lane: usize,
+}
+
+impl<C: Score> Sixteen<'_, C> {
+    /// Adds the gradients by a block of queries, of which `numbers` has the logarithms of the sums, and then `delta`.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this together, and the rows are there.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn add<T: Half + Multiplies, const D: usize, const COLUMNS: usize>(
+        &self,
+        [d_k, d_v]: [&mut Tiles<COLUMNS>; 2],
+        [k, v, q, d_o]: [*mut u8; 4],
+        numbers: *const f32,
+        at: u32,
+    ) {
+        let (lane, column) = (self.lane, self.column as usize);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut weights = multiply_keys::<T, D, EIGHTS>(k, q, lane);
+            let number = |index: usize| numbers.add(column + index / 4 * 8 + index % 2);
+            let slopes = self.apply(&mut weights, at);
+            weights.map(|index, score| {
+                exp2_flushed(score.mul_add(self.factor, -exponent_of(number(index).read())))
+            });
+            let operands = left_operands::<T, { EIGHTS / 2 }>(&weights);
+            multiply_values::<T, D, COLUMNS, { EIGHTS / 2 }>(d_v, operands, d_o, lane);
+            let mut gradients = multiply_keys::<T, D, EIGHTS>(v, d_o, lane);
+            gradients.map(|index, gradient| {
+                let weight = weights.0[index / 4][index % 4];
+                let slope = if C::CHANGES { slopes.0[index / 4][index % 4] } else { 1.0 };
+                weight * (gradient - number(index).add(ROWS).read()) * slope
+            });
+            let operands = left_operands::<T, { EIGHTS / 2 }>(&gradients);
+            multiply_values::<T, D, COLUMNS, { EIGHTS / 2 }>(d_k, operands, q, lane);
+        }
+    }
+
+    /// Makes of scores what counts, negative infinity where the query does not see the key. Returns the derivatives.
+    #[gpu_only]
+    #[inline(always)]
+    fn apply(&self, scores: &mut Tiles<EIGHTS>, at: u32) -> Tiles<EIGHTS> {
+        let (tile, forward) = (self.tile, &self.problem.forward);
+        let (head, first) = tile.queries(self.problem, at);
+        let (query, lengths) = (first + self.column, forward.lengths());
+        let mut slopes = *scores;
+        if C::CHANGES {
+            let place = |index: usize| {
+                let query = query + query_of(index);
+                let own = query as i32 + lengths.keys as i32 - lengths.queries as i32;
+                let key = self.key + 8 * (index as u32 / 2 % 2);
+                Place { batch: tile.batch, head, query, key, own }
+            };
+            slopes.map(|index, sum| self.score.slope(sum * forward.scale, place(index)));
+            scores.map(|index, sum| self.score.apply(sum * forward.scale, place(index)));
+        }
+        let block = first / ROWS as u32;
+        if block < tile.whole.0 || block >= tile.whole.1 {
+            let band = self.score.band();
+            let seen = [0, 8].map(|below| {
+                let Keys { first, end } = band.of_key(self.key + below, lengths);
+                [first.saturating_sub(query), end.saturating_sub(query)]
+            });
+            scores.map(|index, score| {
+                let [low, end] = seen[index / 2 % 2];
+                let sees = query_of(index) >= low && query_of(index) < end;
+                if sees { score } else { f32::NEG_INFINITY }
+            });
+        }
+        slopes
+    }
+}
+
+/// The query of a score, relative to the first of the lane.
+#[inline(always)]
+const fn query_of(index: usize) -> u32 {
+    (index / 4 * 8 + index % 2) as u32
+}
+
+/// Writes a lane's part of one of its two rows, if that is inside.
+///
+/// # Safety
+/// Each row is four lanes', each of which writes columns of its own.
+#[gpu_only]
+#[inline(always)]
+unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
+    [d_k, d_v]: [&Tiles<COLUMNS>; 2],
+    problem: &BackwardProblem,
+    tile: &KeyTile,
+    to: Operands<T>,
+    key: u32,
+    lane: usize,
+) {
+    let forward = &problem.forward;
+    if key >= forward.keys {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let to_k = to.d_k.add(problem.d_k.index(tile.batch, tile.kv_head, key));
+        let to_v = to.d_v.add(problem.d_v.index(tile.batch, tile.kv_head, key));
+        OutputRow::new(to_k, forward.scale, forward.depth as usize)
+            .write::<COLUMNS>(2 * (lane % 4), |e| [d_k.0[e][2 * BELOW], d_k.0[e][2 * BELOW + 1]]);
+        OutputRow::new(to_v, 1.0, forward.value_depth as usize)
+            .write::<COLUMNS>(2 * (lane % 4), |e| [d_v.0[e][2 * BELOW], d_v.0[e][2 * BELOW + 1]]);
+    }
+}

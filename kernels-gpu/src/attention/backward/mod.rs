@@ -1,0 +1,76 @@
+//! The gradients of attention: of queries, keys and values, from that of the results.
+//!
+//! With the weights `p = e^(score - lse)`, and `delta = Σ do · o` of each query, `dv = pᵀ · do`, `ds = p (do · vᵀ - delta)`, `dq = scale · ds · k` and
+//! `dk = scale · dsᵀ · q` (T. Dao and others, "FlashAttention", 2022). Weights are computed again from queries and keys, tile by tile.
+//!
+//! | kernel | a block has | and passes over |
+//! |---|---|---|
+//! | [`delta`] | rows of results | nothing |
+//! | [`queries`] | 64 queries, whose gradients its warps add in registers | the keys that they see |
+//! | [`keys`] | 64 keys and values | the queries that see them, of all heads that share them |
+//!
+//! So scores are computed twice, and in return every sum is one thread's: no atomic addition, and the same bits in every run.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+pub mod delta;
+pub mod form;
+pub mod keys;
+pub mod queries;
+
+use super::{Problem, RowStrides};
+use bytemuck::{Pod, Zeroable};
+
+/// Rows of a tile, and of a block that a tile is multiplied with.
+pub const ROWS: usize = 64;
+/// Threads of a block: four warps of 16 rows.
+pub const BLOCK: usize = 128;
+/// Blocks of rows in shared memory: one is used while the next one is copied.
+const STAGES: usize = 2;
+
+/// Dynamic shared memory of a block, in bytes: two tiles, two blocks of two tensors, and two numbers of each of their rows.
+#[must_use]
+pub const fn shared_bytes(depth: usize) -> usize {
+    (2 + 2 * STAGES) * ROWS * 2 * depth + STAGES * ROWS * 8
+}
+
+/// Attention, and where the gradients are. Heads are not packed, keys neither divided nor in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct BackwardProblem {
+    /// What was computed.
+    pub forward: Problem,
+    /// Where the gradients of the results are.
+    pub d_o: RowStrides,
+    /// Where those of the queries go.
+    pub d_q: RowStrides,
+    /// Where those of the keys go.
+    pub d_k: RowStrides,
+    /// Where those of the values go.
+    pub d_v: RowStrides,
+}
+
+/// What a launch gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<T> {
+    /// Queries, keys, values, results, and the gradients of these.
+    pub q: *const T,
+    #[allow(missing_docs)]
+    pub k: *const T,
+    #[allow(missing_docs)]
+    pub v: *const T,
+    #[allow(missing_docs)]
+    pub o: *const T,
+    #[allow(missing_docs)]
+    pub d_o: *const T,
+    /// The logarithms of the sums of the queries, `[batches, heads, queries]`.
+    pub lse: *const f32,
+    /// What [`delta`] gives, `[batches, heads, queries]`.
+    pub delta: *mut f32,
+    /// Where the gradients go.
+    pub d_q: *mut T,
+    #[allow(missing_docs)]
+    pub d_k: *mut T,
+    #[allow(missing_docs)]
+    pub d_v: *mut T,
+}

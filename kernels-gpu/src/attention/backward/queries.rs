@@ -1,0 +1,210 @@
+//! The gradients of the queries.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::{BLOCK, BackwardProblem, Operands, ROWS, STAGES};
+use crate::attention::hopper::Half;
+use crate::attention::output::OutputRow;
+use crate::attention::scores::{First, Scores, Tiles, left_operands, mask, slopes};
+use crate::attention::softmax::exp2_flushed;
+use crate::attention::warps::copies::copy_rows;
+use crate::attention::warps::products::{multiply_keys, multiply_values};
+use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
+use crate::attention::{Schedule, Score, Work};
+use crate::prelude::*;
+use core::f32::consts::LOG2_E;
+use cuda_std::copy::{commit_group, wait_groups};
+use cuda_std::gpu_only;
+use cuda_std::shared::DynamicSharedArray;
+
+/// Computes the gradients of the queries; rows have at most `D` elements, that is `8 COLUMNS`.
+///
+/// # Safety
+/// - All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`](super::shared_bytes) of dynamic shared memory that nothing else uses.
+/// - The operands have every element that the problem leads to, and the schedule is one of tiles of [`ROWS`] queries.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS: usize>(
+    operands: Operands<T>,
+    (schedule, problem): (&Schedule, &BackwardProblem),
+    (score, factor): (C, f32),
+) {
+    let forward = &problem.forward;
+    let sizes = (ROWS as u32, ROWS as u32);
+    let work = schedule.work(forward, score, thread::block_idx_x(), sizes, |_| forward.lengths());
+    let thread = thread::index_in_block() as usize;
+    let (own_row, lane) = (thread / 32 * ROWS_OF_WARP, thread % 32);
+    let shared = DynamicSharedArray::<u8, 128>::get();
+    let part = |index: usize| shared.wrapping_add(index * ROWS * 2 * D);
+    let stage = |at: u32| {
+        let first = 2 + 2 * (at as usize % STAGES);
+        (part(first), part(first + 1))
+    };
+    let row = work.row + (own_row + lane / 4) as u32;
+    let own = Sixteen::<C>::new(problem, &work, operands, (score, factor), row, lane);
+    let mut sums = Tiles::<COLUMNS>::zeroed();
+    let (first, mut at) = work.blocks;
+    // SAFETY: the caller's promise; every thread takes the same way through the barriers.
+    unsafe {
+        let copy_own = || {
+            let places = |strides: super::RowStrides| {
+                move |row: usize| {
+                    let query = work.row + row as u32;
+                    (query < forward.queries, strides.index(work.batch, work.head, query))
+                }
+            };
+            copy_rows::<T, D>(part(0), ROWS, operands.q, forward.depth, BLOCK, places(forward.q));
+            copy_rows::<T, D>(
+                part(1),
+                ROWS,
+                operands.d_o,
+                forward.value_depth,
+                BLOCK,
+                places(problem.d_o),
+            );
+        };
+        let copy = |at: u32| {
+            let (k, v) = stage(at);
+            let places = |strides: super::RowStrides| {
+                move |row: usize| {
+                    let (head, key) = (forward.kv_head(work.head), at * ROWS as u32 + row as u32);
+                    (key < forward.keys, strides.index(work.batch, head, key))
+                }
+            };
+            copy_rows::<T, D>(k, ROWS, operands.k, forward.depth, BLOCK, places(forward.k));
+            copy_rows::<T, D>(v, ROWS, operands.v, forward.value_depth, BLOCK, places(forward.v));
+        };
+        if first < at {
+            copy_own();
+            copy(at - 1);
+        }
+        commit_group();
+        while at > first {
+            at -= 1;
+            if at > first {
+                copy(at - 1);
+            }
+            commit_group();
+            wait_groups::<1>();
+            thread::sync_threads();
+            let (k, v) = stage(at);
+            let [q, d_o] = [part(0), part(1)].map(|rows| rows.wrapping_add(own_row * 2 * D));
+            own.add::<T, D, COLUMNS>(&mut sums, [q, d_o, k, v], at);
+            // All warps are done with the stage, which is filled next.
+            thread::sync_threads();
+        }
+        write::<T, COLUMNS, 0>(&sums, problem, &work, operands.d_q, row, lane);
+        write::<T, COLUMNS, 1>(&sums, problem, &work, operands.d_q, row + 8, lane);
+    }
+}
+
+/// Sixteen queries of a warp, of which this lane has two.
+struct Sixteen<'a, C> {
+    problem: &'a BackwardProblem,
+    work: &'a Work,
+    score: C,
+    /// Factor of scores in exponents to base 2.
+    factor: f32,
+    /// The lane's first query, and its first key in a block.
+    row: u32,
+    key: u32,
+    lane: usize,
+    /// The logarithms to base 2 of the sums of both queries, infinity for those that see no key, and their `delta`.
+    lse: [f32; 2],
+    delta: [f32; 2],
+}
+
+impl<'a, C: Score> Sixteen<'a, C> {
+    #[gpu_only]
+    #[inline(always)]
+    fn new<T>(
+        problem: &'a BackwardProblem,
+        work: &'a Work,
+        operands: Operands<T>,
+        (score, factor): (C, f32),
+        row: u32,
+        lane: usize,
+    ) -> Self {
+        let forward = &problem.forward;
+        let of_query = |query: u32, values: *const f32| {
+            let index = forward.index(work.batch, work.head, query);
+            // SAFETY: a query that is inside.
+            if query < forward.queries { unsafe { values.add(index).read() } } else { 0.0 }
+        };
+        let lse = [row, row + 8].map(|query| exponent_of(of_query(query, operands.lse)));
+        let delta = [row, row + 8].map(|query| of_query(query, operands.delta));
+        Self { problem, work, score, factor, row, key: 2 * (lane as u32 % 4), lane, lse, delta }
+    }
+
+    /// Adds the gradients by a block of keys.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this together, and the rows are there.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn add<T: Half + Multiplies, const D: usize, const COLUMNS: usize>(
+        &self,
+        sums: &mut Tiles<COLUMNS>,
+        [q, d_o, k, v]: [*mut u8; 4],
+        at: u32,
+    ) {
+        let Self { work, score, factor, lane, .. } = *self;
+        let forward = &self.problem.forward;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut weights = multiply_keys::<T, D, EIGHTS>(q, k, lane);
+            let first = First { row: self.row, key: at * ROWS as u32 + self.key };
+            let slopes = slopes(&weights, score, forward, work, first);
+            if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
+                mask(&mut weights, score, forward, work, first);
+            }
+            weights
+                .map(|index, score| exp2_flushed(score.mul_add(factor, -self.lse[index / 2 % 2])));
+            let mut gradients = multiply_keys::<T, D, EIGHTS>(d_o, v, lane);
+            gradients.map(|index, gradient| {
+                let weight = weights.0[index / 4][index % 4];
+                let slope = if C::CHANGES { slopes.0[index / 4][index % 4] } else { 1.0 };
+                weight * (gradient - self.delta[index / 2 % 2]) * slope
+            });
+            let operands = left_operands::<T, { EIGHTS / 2 }>(&gradients);
+            multiply_values::<T, D, COLUMNS, { EIGHTS / 2 }>(sums, operands, k, lane);
+        }
+    }
+}
+
+/// Keys of a block, in eights.
+const EIGHTS: usize = ROWS / 8;
+
+/// What is subtracted in exponents to base 2 for a logarithm of a sum: nothing has weight where the sum is 0.
+#[inline(always)]
+pub(super) fn exponent_of(lse: f32) -> f32 {
+    if lse == f32::NEG_INFINITY { f32::INFINITY } else { lse * LOG2_E }
+}
+
+/// Writes a lane's part of one of its two rows, if that is inside.
+///
+/// # Safety
+/// Each row is four lanes', each of which writes columns of its own.
+#[gpu_only]
+#[inline(always)]
+unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
+    sums: &Tiles<COLUMNS>,
+    problem: &BackwardProblem,
+    work: &Work,
+    to: *mut T,
+    row: u32,
+    lane: usize,
+) {
+    let forward = &problem.forward;
+    if row < forward.queries {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = to.add(problem.d_q.index(work.batch, work.head, row));
+            let row = OutputRow::new(to, forward.scale, forward.depth as usize);
+            row.write::<COLUMNS>(2 * (lane % 4), |eight| {
+                let tile = sums.0[eight];
+                [tile[2 * BELOW], tile[2 * BELOW + 1]]
+            });
+        }
+    }
+}
