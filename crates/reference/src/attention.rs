@@ -92,6 +92,112 @@ impl Rounding {
     }
 }
 
+/// A gradient, and the largest error that rounding explains.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gradient {
+    /// Its value.
+    pub value: f64,
+    /// The largest error.
+    pub bound: f64,
+}
+
+impl Gradient {
+    fn add(&mut self, value: f64, error: f64) {
+        self.value += value;
+        self.bound += error;
+    }
+
+    /// Multiplied by a factor, and rounded.
+    fn rounded(self, factor: f64, rounding: Rounding) -> Self {
+        let (value, bound) = (self.value * factor, self.bound * factor);
+        Self { value, bound: bound + (value.abs() + bound) * rounding.unit + rounding.least }
+    }
+}
+
+/// Rows of gradients.
+pub type Rows = Vec<Vec<Gradient>>;
+
+/// One head of keys and values, and the queries of one head that shares it.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// Queries, keys and values, and the gradients of the results.
+    pub q: &'a [&'a [f64]],
+    #[allow(missing_docs)]
+    pub k: &'a [&'a [f64]],
+    #[allow(missing_docs)]
+    pub v: &'a [&'a [f64]],
+    #[allow(missing_docs)]
+    pub d_o: &'a [&'a [f64]],
+    /// Factor of the scores.
+    pub scale: f64,
+}
+
+impl Head<'_> {
+    /// The gradients of queries, keys and values. `score(query, key, scale · q·k)` gives what counts, and its derivative. Results and logarithms that the backward
+    /// pass is given are rounded.
+    pub fn gradients(
+        &self,
+        score: impl Fn(usize, usize, f64) -> (f64, f64),
+        rounding: Rounding,
+    ) -> [Rows; 3] {
+        let Self { q, k, v, d_o, scale } = *self;
+        let depth = q.first().map_or(0, |q| q.len());
+        let zeros = |of: &[&[f64]]| -> Rows {
+            of.iter().map(|row| vec![Gradient::default(); row.len()]).collect()
+        };
+        let [mut d_q, mut d_k, mut d_v] = [zeros(q), zeros(k), zeros(v)];
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let size = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a * b).abs()).sum::<f64>();
+        for (i, q) in q.iter().enumerate() {
+            let of_row = row(q, k.len(), |j| k[j], |j| v[j], scale, |j, s| score(i, j, s).0);
+            if of_row.seen == 0 {
+                continue;
+            }
+            let delta = dot(d_o[i], &of_row.values);
+            let of_delta: f64 = d_o[i]
+                .iter()
+                .enumerate()
+                .map(|(c, d_o)| d_o.abs() * rounding.bound(&of_row, depth, c))
+                .sum();
+            // How far a weight may be off, relative.
+            let of_weight = (rounding.of_score(&of_row, depth)
+                + rounding.bound_of_lse(&of_row, depth))
+            .exp_m1()
+                + 2f64.powi(-20);
+            for j in 0..k.len() {
+                let (counts, slope) = score(i, j, scale * dot(q, k[j]));
+                if counts == f64::NEG_INFINITY {
+                    continue;
+                }
+                let weight = (counts - of_row.lse).exp();
+                let product = dot(d_o[i], v[j]);
+                let gradient = weight * (product - delta) * slope;
+                let of_product = size(d_o[i], v[j]) * (v[j].len() as f64 + 2.0) * 2f64.powi(-22);
+                let error = gradient.abs() * (of_weight + rounding.unit + 2f64.powi(-20))
+                    + weight * slope.abs() * (of_product + of_delta + delta.abs() * 2f64.powi(-20))
+                    + rounding.least;
+                let sums = (k.len() + q.len()) as f64 * 2f64.powi(-22);
+                for c in 0..depth {
+                    d_q[i][c]
+                        .add(gradient * k[j][c], (error + gradient.abs() * sums) * k[j][c].abs());
+                    d_k[j][c].add(gradient * q[c], (error + gradient.abs() * sums) * q[c].abs());
+                }
+                let error = weight * (of_weight + rounding.unit + sums) + rounding.least;
+                for (c, d_o) in d_o[i].iter().enumerate() {
+                    d_v[j][c].add(weight * d_o, error * d_o.abs());
+                }
+            }
+        }
+        let finish = |rows: Rows, factor: f64| {
+            let of_row = |row: Vec<Gradient>| {
+                row.into_iter().map(|gradient| gradient.rounded(factor, rounding)).collect()
+            };
+            rows.into_iter().map(of_row).collect()
+        };
+        [finish(d_q, scale), finish(d_k, scale), finish(d_v, 1.0)]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,5 +219,49 @@ mod tests {
         assert_eq!((one.values[0], one.lse), (2.0, 1.0));
         let none = row(&[1.0], 2, |_| &[1.0], |k| &values[k], 1.0, |_, _| f64::NEG_INFINITY);
         assert_eq!((none.values[0], none.lse), (0.0, f64::NEG_INFINITY));
+    }
+
+    #[test]
+    fn gradients_are_those_of_finite_differences() {
+        let data = |seed: usize| -> Vec<Vec<f64>> {
+            (0..3)
+                .map(|i| {
+                    (0..2).map(|j| ((seed * 7 + i * 5 + j * 3) % 11) as f64 / 5.0 - 1.0).collect()
+                })
+                .collect()
+        };
+        let inputs = [data(1), data(2), data(3)];
+        let d_o = data(4);
+        fn rows(of: &[Vec<f64>]) -> Vec<&[f64]> {
+            of.iter().map(Vec::as_slice).collect()
+        }
+        // A cap, and a causal mask.
+        let score = |i: usize, j: usize, s: f64| match j <= i {
+            true => (0.5 * (2.0 * s).tanh(), 1.0 - (2.0 * s).tanh().powi(2)),
+            false => (f64::NEG_INFINITY, 0.0),
+        };
+        let loss = |[q, k, v]: &[Vec<Vec<f64>>; 3]| -> f64 {
+            let of_query = |i: usize| {
+                let o = row(&q[i], 3, |j| &k[j], |j| &v[j], 0.7, |j, s| score(i, j, s).0);
+                o.values.iter().zip(&d_o[i]).map(|(o, d_o)| o * d_o).sum::<f64>()
+            };
+            (0..3).map(of_query).sum()
+        };
+        let (q, k, v, of_o) = (rows(&inputs[0]), rows(&inputs[1]), rows(&inputs[2]), rows(&d_o));
+        let head = Head { q: &q, k: &k, v: &v, d_o: &of_o, scale: 0.7 };
+        let gradients = head.gradients(score, Rounding::BF16);
+        for (which, of_input) in gradients.iter().enumerate() {
+            for (i, of_row) in of_input.iter().enumerate() {
+                for (c, gradient) in of_row.iter().enumerate() {
+                    let moved = |by: f64| {
+                        let mut moved = inputs.clone();
+                        moved[which][i][c] += by;
+                        loss(&moved)
+                    };
+                    let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+                    assert!((difference - gradient.value).abs() < 1e-8, "{which} {i} {c}");
+                }
+            }
+        }
     }
 }

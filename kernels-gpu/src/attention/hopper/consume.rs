@@ -284,7 +284,7 @@ unsafe fn write<T: Half, const D: usize, const EIGHTS: usize, const BELOW: usize
 {
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(to) = output.row(work, work.row + row, of_row, column == 0) else { return };
+        let Some(to) = output.row(work, row, of_row, column == 0) else { return };
         const { assert!(EIGHTS * 8 == D) };
         to.write::<EIGHTS>(column, |eight| sums.pair(4 * eight + 2 * BELOW));
     }
