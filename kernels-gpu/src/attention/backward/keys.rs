@@ -5,20 +5,19 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use super::memory::{Memory, Pair, Place as Rows, copy_numbers};
 use super::queries::exponent_of;
-use super::{BLOCK, BackwardProblem, Operands, ROWS, STAGES};
+use super::{BackwardProblem, Operands, ROWS};
 use crate::attention::hopper::Half;
 use crate::attention::output::OutputRow;
 use crate::attention::scores::{Scores, Tiles, left_operands};
 use crate::attention::softmax::exp2_flushed;
-use crate::attention::warps::copies::copy_rows;
 use crate::attention::warps::products::{multiply_keys, multiply_values};
 use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
-use crate::attention::{Keys, Place, RowStrides, Score};
+use crate::attention::{Keys, Place, Score};
 use crate::prelude::*;
-use cuda_std::copy::{commit_group, copy_async_part, wait_groups};
+use cuda_std::copy::{commit_group, wait_groups};
 use cuda_std::gpu_only;
-use cuda_std::shared::DynamicSharedArray;
 
 /// Queries of a block, in eights.
 const EIGHTS: usize = ROWS / 8;
@@ -43,72 +42,28 @@ pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS:
     problem: &BackwardProblem,
     (score, factor): (C, f32),
 ) {
-    let forward = &problem.forward;
     let tile = KeyTile::new(problem, score, thread::block_idx_x());
     let thread = thread::index_in_block() as usize;
     let (own_row, lane) = (thread / 32 * ROWS_OF_WARP, thread % 32);
-    let shared = DynamicSharedArray::<u8, 128>::get();
-    let part = |index: usize| shared.wrapping_add(index * ROWS * 2 * D);
-    let numbers = |at: u32| part(2 + 2 * STAGES).wrapping_add(at as usize % STAGES * ROWS * 8);
-    let stage = |at: u32| {
-        let first = 2 + 2 * (at as usize % STAGES);
-        (part(first), part(first + 1))
-    };
+    let memory = Memory::<D>::get();
     let key = tile.key + (own_row + lane / 4) as u32;
-    let own =
-        Sixteen { problem, tile: &tile, score, factor, key, column: 2 * (lane as u32 % 4), lane };
+    let column = 2 * (lane as u32 % 4);
+    let own = Sixteen { problem, tile: &tile, score, factor, key, column, lane };
     let (mut d_k, mut d_v) = (Tiles::<COLUMNS>::zeroed(), Tiles::<COLUMNS>::zeroed());
-    let len = tile.len(problem);
+    let (len, of_queries) = (tile.len(problem), Pair::of_queries(problem, operands));
+    let copy = |at: u32| {
+        let place = tile.place_of_queries(problem, at);
+        // SAFETY: the stage is free, and nothing reads it before the barrier below.
+        unsafe {
+            of_queries.copy::<D>(memory.stage(at), place);
+            copy_numbers(problem, operands, memory.numbers(at), place);
+        }
+    };
     // SAFETY: the caller's promise; every thread takes the same way through the barriers.
     unsafe {
-        let copy_own = || {
-            let places = |strides: RowStrides| {
-                move |row: usize| {
-                    let key = tile.key + row as u32;
-                    (key < forward.keys, strides.index(tile.batch, tile.kv_head, key))
-                }
-            };
-            copy_rows::<T, D>(part(0), ROWS, operands.k, forward.depth, BLOCK, places(forward.k));
-            copy_rows::<T, D>(
-                part(1),
-                ROWS,
-                operands.v,
-                forward.value_depth,
-                BLOCK,
-                places(forward.v),
-            );
-        };
-        let copy = |at: u32| {
-            let ((q, d_o), (head, first)) = (stage(at), tile.queries(problem, at));
-            let places = |strides: RowStrides| {
-                move |row: usize| {
-                    let query = first + row as u32;
-                    (query < forward.queries, strides.index(tile.batch, head, query))
-                }
-            };
-            copy_rows::<T, D>(q, ROWS, operands.q, forward.depth, BLOCK, places(forward.q));
-            copy_rows::<T, D>(
-                d_o,
-                ROWS,
-                operands.d_o,
-                forward.value_depth,
-                BLOCK,
-                places(problem.d_o),
-            );
-            // One half of the threads has the logarithms, the other one the sums.
-            let (query, which) = (first + (thread % ROWS) as u32, thread / ROWS);
-            let from = if which == 0 { operands.lse } else { operands.delta.cast_const() };
-            let is_inside = query < forward.queries;
-            let from = from.wrapping_add(forward.index(
-                tile.batch,
-                head,
-                if is_inside { query } else { 0 },
-            ));
-            let to = numbers(at).cast::<f32>().wrapping_add(which * ROWS + thread % ROWS);
-            copy_async_part(to, from, if is_inside { 4 } else { 0 });
-        };
         if len > 0 {
-            copy_own();
+            let of_keys = Pair::of_keys(problem, operands);
+            of_keys.copy::<D>(memory.tiles(), tile.place_of_keys(problem));
             copy(0);
         }
         commit_group();
@@ -120,9 +75,10 @@ pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS:
             commit_group();
             wait_groups::<1>();
             thread::sync_threads();
-            let (q, d_o) = stage(at);
-            let [k, v] = [part(0), part(1)].map(|rows| rows.wrapping_add(own_row * 2 * D));
-            own.add::<T, D, COLUMNS>([&mut d_k, &mut d_v], [k, v, q, d_o], numbers(at).cast(), at);
+            let [q, d_o] = memory.stage(at);
+            let [k, v] = memory.tiles().map(|rows| rows.wrapping_add(own_row * 2 * D));
+            let numbers = memory.numbers(at).cast_const();
+            own.add::<T, D, COLUMNS>([&mut d_k, &mut d_v], [k, v, q, d_o], numbers, at);
             at += 1;
             // All warps are done with the stage, which is filled next.
             thread::sync_threads();
@@ -178,12 +134,20 @@ impl KeyTile {
         self.of_head() * (problem.forward.heads / problem.forward.kv_heads.max(1))
     }
 
-    /// The head, and the first query, of a block.
+    /// The queries of a block.
     #[inline(always)]
-    fn queries(&self, problem: &BackwardProblem, at: u32) -> (u32, u32) {
-        let of_head = self.of_head().max(1);
-        let group = problem.forward.heads / problem.forward.kv_heads.max(1);
-        (self.kv_head * group + at / of_head, (self.blocks.0 + at % of_head) * ROWS as u32)
+    fn place_of_queries(&self, problem: &BackwardProblem, at: u32) -> Rows {
+        let (forward, of_head) = (&problem.forward, self.of_head().max(1));
+        let head = self.kv_head * (forward.heads / forward.kv_heads.max(1)) + at / of_head;
+        let first = (self.blocks.0 + at % of_head) * ROWS as u32;
+        Rows { batch: self.batch, head, first, len: forward.queries }
+    }
+
+    /// The keys.
+    #[inline(always)]
+    fn place_of_keys(&self, problem: &BackwardProblem) -> Rows {
+        let len = problem.forward.keys;
+        Rows { batch: self.batch, head: self.kv_head, first: self.key, len }
     }
 }
 
@@ -241,7 +205,7 @@ impl<C: Score> Sixteen<'_, C> {
     #[inline(always)]
     fn apply(&self, scores: &mut Tiles<EIGHTS>, at: u32) -> Tiles<EIGHTS> {
         let (tile, forward) = (self.tile, &self.problem.forward);
-        let (head, first) = tile.queries(self.problem, at);
+        let Rows { head, first, .. } = tile.place_of_queries(self.problem, at);
         let (query, lengths) = (first + self.column, forward.lengths());
         let mut slopes = *scores;
         if C::CHANGES {

@@ -16,6 +16,7 @@
 pub mod delta;
 pub mod form;
 pub mod keys;
+mod memory;
 pub mod queries;
 
 use super::{Problem, RowStrides};

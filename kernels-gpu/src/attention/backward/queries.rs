@@ -2,12 +2,12 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::{BLOCK, BackwardProblem, Operands, ROWS, STAGES};
+use super::memory::{Memory, Pair, Place};
+use super::{BackwardProblem, Operands, ROWS};
 use crate::attention::hopper::Half;
 use crate::attention::output::OutputRow;
 use crate::attention::scores::{First, Scores, Tiles, left_operands, mask, slopes};
 use crate::attention::softmax::exp2_flushed;
-use crate::attention::warps::copies::copy_rows;
 use crate::attention::warps::products::{multiply_keys, multiply_values};
 use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
 use crate::attention::{Schedule, Score, Work};
@@ -15,7 +15,6 @@ use crate::prelude::*;
 use core::f32::consts::LOG2_E;
 use cuda_std::copy::{commit_group, wait_groups};
 use cuda_std::gpu_only;
-use cuda_std::shared::DynamicSharedArray;
 
 /// Computes the gradients of the queries; rows have at most `D` elements, that is `8 COLUMNS`.
 ///
@@ -34,48 +33,24 @@ pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS:
     let work = schedule.work(forward, score, thread::block_idx_x(), sizes, |_| forward.lengths());
     let thread = thread::index_in_block() as usize;
     let (own_row, lane) = (thread / 32 * ROWS_OF_WARP, thread % 32);
-    let shared = DynamicSharedArray::<u8, 128>::get();
-    let part = |index: usize| shared.wrapping_add(index * ROWS * 2 * D);
-    let stage = |at: u32| {
-        let first = 2 + 2 * (at as usize % STAGES);
-        (part(first), part(first + 1))
-    };
+    let memory = Memory::<D>::get();
     let row = work.row + (own_row + lane / 4) as u32;
     let own = Sixteen::<C>::new(problem, &work, operands, (score, factor), row, lane);
     let mut sums = Tiles::<COLUMNS>::zeroed();
     let (first, mut at) = work.blocks;
+    let of_keys = Pair::of_keys(problem, operands);
+    let copy = |at: u32| {
+        let (head, first) = (forward.kv_head(work.head), at * ROWS as u32);
+        let place = Place { batch: work.batch, head, first, len: forward.keys };
+        // SAFETY: the stage is free, and nothing reads it before the barrier below.
+        unsafe { of_keys.copy::<D>(memory.stage(at), place) };
+    };
     // SAFETY: the caller's promise; every thread takes the same way through the barriers.
     unsafe {
-        let copy_own = || {
-            let places = |strides: super::RowStrides| {
-                move |row: usize| {
-                    let query = work.row + row as u32;
-                    (query < forward.queries, strides.index(work.batch, work.head, query))
-                }
-            };
-            copy_rows::<T, D>(part(0), ROWS, operands.q, forward.depth, BLOCK, places(forward.q));
-            copy_rows::<T, D>(
-                part(1),
-                ROWS,
-                operands.d_o,
-                forward.value_depth,
-                BLOCK,
-                places(problem.d_o),
-            );
-        };
-        let copy = |at: u32| {
-            let (k, v) = stage(at);
-            let places = |strides: super::RowStrides| {
-                move |row: usize| {
-                    let (head, key) = (forward.kv_head(work.head), at * ROWS as u32 + row as u32);
-                    (key < forward.keys, strides.index(work.batch, head, key))
-                }
-            };
-            copy_rows::<T, D>(k, ROWS, operands.k, forward.depth, BLOCK, places(forward.k));
-            copy_rows::<T, D>(v, ROWS, operands.v, forward.value_depth, BLOCK, places(forward.v));
-        };
         if first < at {
-            copy_own();
+            let (batch, head) = (work.batch, work.head);
+            let place = Place { batch, head, first: work.row, len: forward.queries };
+            Pair::of_queries(problem, operands).copy::<D>(memory.tiles(), place);
             copy(at - 1);
         }
         commit_group();
@@ -87,8 +62,8 @@ pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS:
             commit_group();
             wait_groups::<1>();
             thread::sync_threads();
-            let (k, v) = stage(at);
-            let [q, d_o] = [part(0), part(1)].map(|rows| rows.wrapping_add(own_row * 2 * D));
+            let [k, v] = memory.stage(at);
+            let [q, d_o] = memory.tiles().map(|rows| rows.wrapping_add(own_row * 2 * D));
             own.add::<T, D, COLUMNS>(&mut sums, [q, d_o, k, v], at);
             // All warps are done with the stage, which is filled next.
             thread::sync_threads();

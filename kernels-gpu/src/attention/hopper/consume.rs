@@ -120,7 +120,6 @@ impl<C: Score> Half64<'_, C> {
         Columns<N>: Instruction<T, T, f32>,
         Columns<D>: Instruction<T, T, f32>,
     {
-        let is_first = thread_in_warpgroup() == 0;
         let mut scores = Accumulator::<f32, N>::zeroed();
         let (first, mut at) = (self.work.blocks.0, self.work.blocks.1 - 1);
         // SAFETY: the caller's promise. A stage is released when the products with it are done.
@@ -131,9 +130,7 @@ impl<C: Score> Half64<'_, C> {
             self.end_turn();
             ring.step();
             scores.wait::<0>();
-            if is_first {
-                ring.release(1);
-            }
+            release(ring, 1);
             self.exponentials(&mut scores, rows, at);
             let mut weights = left_operands::<T, F>(&scores);
             let mut has_values = false;
@@ -147,27 +144,18 @@ impl<C: Score> Half64<'_, C> {
                 self.end_turn();
                 has_values = true;
                 scores.wait::<1>();
-                if is_first {
-                    ring.release(2);
-                }
+                release(ring, 2);
                 let scales = self.exponentials(&mut scores, rows, at);
                 sums.wait::<0>();
-                if is_first {
-                    ring.release(1);
-                }
+                release(ring, 1);
                 sums.map(|index, sum| sum * scales[index / 2 % 2]);
                 weights = left_operands::<T, F>(&scores);
             }
-            queries.step();
-            if is_first {
-                queries.release(1);
-            }
             multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
-            ring.step();
+            (queries.step(), ring.step());
             sums.wait::<0>();
-            if is_first {
-                ring.release(1);
-            }
+            release(queries, 1);
+            release(ring, 1);
         }
     }
 
@@ -214,6 +202,19 @@ impl<C: Score> Half64<'_, C> {
     unsafe fn end_turn(&self) {
         // SAFETY: the caller's promise.
         unsafe { arrive_at_barrier(TURNS + 1 - self.own as u32, BOTH) }
+    }
+}
+
+/// Says for the whole consumer that a stage may be filled again.
+///
+/// # Safety
+/// As [`TileConsumer::release`]; all threads of the consumer have done with the stage.
+#[gpu_only]
+#[inline(always)]
+unsafe fn release<T, const S: usize>(consumer: &TileConsumer<T, S>, behind: usize) {
+    if thread_in_warpgroup() == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { consumer.release(behind) }
     }
 }
 

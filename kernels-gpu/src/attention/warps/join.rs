@@ -32,12 +32,8 @@ pub unsafe fn bring_together<const COLUMNS: usize>(
     };
     // SAFETY: each thread writes its own places, and reads others behind a barrier.
     unsafe {
-        of_rows.add(32 * warp + lane).write(Vec4::new(
-            rows.max[0],
-            rows.max[1],
-            rows.sum[0],
-            rows.sum[1],
-        ));
+        let ([above, below], [sum, of_below]) = (rows.max, rows.sum);
+        of_rows.add(32 * warp + lane).write(Vec4::new(above, below, sum, of_below));
         thread::sync_threads();
         let mut max = [f32::NEG_INFINITY; 2];
         for other in 0..warps {
@@ -51,13 +47,11 @@ pub unsafe fn bring_together<const COLUMNS: usize>(
         unrolled!(COLUMNS, |e| {
             let [a, b, c, d] = sums.0[e];
             sums.0[e] = [a * own[0], b * own[0], c * own[1], d * own[1]];
-        });
-        if warp > 0 {
-            unrolled!(COLUMNS, |e| {
+            if warp > 0 {
                 let [a, b, c, d] = sums.0[e];
                 place(warp, e).write(Vec4::new(a, b, c, d));
-            });
-        }
+            }
+        });
         thread::sync_threads();
         if warp > 0 {
             return false;

@@ -107,60 +107,74 @@ pub unsafe fn attend<
     let (own_row, own_key) = if IS_FEW { (0, warp * 8 * E) } else { (warp * ROWS_OF_WARP, 0) };
     let shared = DynamicSharedArray::<u8, 128>::get();
     let ring = shared.wrapping_add(rows_of_tile * 2 * D);
-    let stage = |at: u32| {
-        let k = ring.wrapping_add(at as usize % STAGES * 4 * KEYS * D);
-        (k, k.wrapping_add(2 * KEYS * D))
-    };
-    let copied = CopiedRows::<T, D>::new(problem, &work, operands, 32 * warps(D, IS_FEW));
-    let copy = |at: u32| {
-        // SAFETY: the stage is free, and nothing reads it before the barrier below.
-        unsafe {
-            let (k, v) = stage(at);
-            copied.keys(k, at * KEYS as u32, KEYS);
-            copied.values(v, at * KEYS as u32, KEYS);
-        }
-    };
     let row = work.row + (own_row + lane / 4) as u32;
     let column = 2 * (lane % 4);
     let own = Sixteen { problem, work: &work, score, factor, row, key: own_key + column, lane };
+    let copied = CopiedRows::<T, D>::new(problem, &work, operands, 32 * warps(D, IS_FEW));
     let (mut rows, mut sums) = (Rows::EMPTY, Tiles::<COLUMNS>::zeroed());
-    let (first, mut at) = work.blocks;
     // SAFETY: the caller's promise; every thread takes the same way through the barriers.
     unsafe {
-        if first < at {
+        if work.blocks.0 < work.blocks.1 {
             copied.queries(shared, rows_of_tile);
-            copy(at - 1);
         }
-        commit_group();
-        while at > first {
-            at -= 1;
-            if at > first {
-                copy(at - 1);
-            }
-            commit_group();
-            wait_groups::<1>();
-            thread::sync_threads();
-            let (k, v) = stage(at);
-            let q = shared.wrapping_add(own_row * 2 * D);
+        let q = shared.wrapping_add(own_row * 2 * D);
+        each_block::<T, D, KEYS>(&copied, ring, work.blocks, |[k, v], at| {
             let [k, v] = [k, v].map(|rows| rows.wrapping_add(own_key * 2 * D));
             let is_whole = at >= work.whole.0 && at < work.whole.1;
-            own.add::<T, D, COLUMNS, E, G>(
-                &mut sums,
-                &mut rows,
-                [q, k, v],
-                (at * KEYS as u32, is_whole),
-            );
-            // All warps are done with the stage, which is filled next.
-            thread::sync_threads();
-        }
-        if IS_FEW
-            && !join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps(D, true))
-        {
-            return;
+            let first = (at * KEYS as u32, is_whole);
+            own.add::<T, D, COLUMNS, E, G>(&mut sums, &mut rows, [q, k, v], first);
+        });
+        if IS_FEW {
+            let warps = warps(D, true);
+            if !join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps) {
+                return;
+            }
         }
         let totals = rows.whole_sums();
         write::<T, COLUMNS, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
         write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+    }
+}
+
+/// Copies blocks of keys and values to the ring, the last ones first, and calls `f` with where both are, and which block it is.
+///
+/// # Safety
+/// All threads of the block call this together; the ring has place for [`STAGES`] blocks. Copies of each thread before belong to the first block.
+#[gpu_only]
+#[inline(always)]
+unsafe fn each_block<T: Half, const D: usize, const KEYS: usize>(
+    copied: &CopiedRows<'_, T, D>,
+    ring: *mut u8,
+    (first, mut at): (u32, u32),
+    mut f: impl FnMut([*mut u8; 2], u32),
+) {
+    let stage = |at: u32| {
+        let k = ring.wrapping_add(at as usize % STAGES * 4 * KEYS * D);
+        [k, k.wrapping_add(2 * KEYS * D)]
+    };
+    let copy = |at: u32| {
+        let [k, v] = stage(at);
+        // SAFETY: the stage is free, and nothing reads it before the barrier below.
+        unsafe {
+            copied.keys(k, at * KEYS as u32, KEYS);
+            copied.values(v, at * KEYS as u32, KEYS);
+        }
+    };
+    if first < at {
+        copy(at - 1);
+    }
+    commit_group();
+    while at > first {
+        at -= 1;
+        if at > first {
+            copy(at - 1);
+        }
+        commit_group();
+        wait_groups::<1>();
+        thread::sync_threads();
+        f(stage(at), at);
+        // All warps are done with the stage, which is filled next.
+        thread::sync_threads();
     }
 }
 

@@ -1,0 +1,136 @@
+//! The shared memory of a block, and the rows that are copied there.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::{BLOCK, BackwardProblem, Operands, ROWS, STAGES};
+use crate::attention::RowStrides;
+use crate::attention::hopper::Half;
+use crate::attention::warps::copies::copy_rows;
+use crate::prelude::*;
+use cuda_std::copy::copy_async_part;
+use cuda_std::gpu_only;
+use cuda_std::shared::DynamicSharedArray;
+
+/// The dynamic shared memory of a block, for rows of `D` elements: two tiles, a ring of blocks of two tensors, and two numbers for each row of these.
+#[derive(Clone, Copy)]
+pub struct Memory<const D: usize>(*mut u8);
+
+impl<const D: usize> Memory<D> {
+    /// What the launch gives.
+    #[gpu_only]
+    #[inline(always)]
+    pub fn get() -> Self {
+        Self(DynamicSharedArray::<u8, 128>::get())
+    }
+
+    #[inline(always)]
+    fn part(self, index: usize) -> *mut u8 {
+        self.0.wrapping_add(index * ROWS * 2 * D)
+    }
+
+    /// The two tiles.
+    #[inline(always)]
+    pub fn tiles(self) -> [*mut u8; 2] {
+        [self.part(0), self.part(1)]
+    }
+
+    /// The place of a block of both tensors.
+    #[inline(always)]
+    pub fn stage(self, at: u32) -> [*mut u8; 2] {
+        let first = 2 + 2 * (at as usize % STAGES);
+        [self.part(first), self.part(first + 1)]
+    }
+
+    /// The place of the numbers of a block's rows: [`ROWS`] logarithms, and then as many sums.
+    #[inline(always)]
+    pub fn numbers(self, at: u32) -> *mut f32 {
+        self.part(2 + 2 * STAGES).cast::<f32>().wrapping_add(at as usize % STAGES * 2 * ROWS)
+    }
+}
+
+/// Rows of one head.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub batch: u32,
+    pub head: u32,
+    /// The first row, and how many the head has.
+    pub first: u32,
+    pub len: u32,
+}
+
+/// Two tensors whose rows belong together.
+#[derive(Clone, Copy)]
+pub struct Pair<T> {
+    from: [*const T; 2],
+    depths: [u32; 2],
+    strides: [RowStrides; 2],
+}
+
+impl<T: Half> Pair<T> {
+    /// Queries, and the gradients of their results.
+    #[inline(always)]
+    pub fn of_queries(problem: &BackwardProblem, operands: Operands<T>) -> Self {
+        let forward = &problem.forward;
+        Self {
+            from: [operands.q, operands.d_o],
+            depths: [forward.depth, forward.value_depth],
+            strides: [forward.q, problem.d_o],
+        }
+    }
+
+    /// Keys and values.
+    #[inline(always)]
+    pub fn of_keys(problem: &BackwardProblem, operands: Operands<T>) -> Self {
+        let forward = &problem.forward;
+        Self {
+            from: [operands.k, operands.v],
+            depths: [forward.depth, forward.value_depth],
+            strides: [forward.k, forward.v],
+        }
+    }
+
+    /// Starts to copy [`ROWS`] rows of both; those past the end are zero.
+    ///
+    /// # Safety
+    /// As [`copy_rows`], for the whole block.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn copy<const D: usize>(&self, to: [*mut u8; 2], place: Place) {
+        let Place { batch, head, first, len } = place;
+        let row_at = |strides: RowStrides, row: usize| {
+            let row = first + row as u32;
+            (row < len, strides.index(batch, head, row))
+        };
+        let ([from, other], [depth, of_other]) = (self.from, self.depths);
+        let [strides, of_others] = self.strides;
+        // SAFETY: the caller's promise; rows that are inside are in memory.
+        unsafe {
+            copy_rows::<T, D>(to[0], ROWS, from, depth, BLOCK, |row| row_at(strides, row));
+            copy_rows::<T, D>(to[1], ROWS, other, of_other, BLOCK, |row| row_at(of_others, row));
+        }
+    }
+}
+
+/// Starts to copy the logarithms of the sums, and `delta`, of [`ROWS`] queries; those past the end are 0. One half of the threads has the logarithms.
+///
+/// # Safety
+/// All threads of the block call this together; `to` has place for them, which no thread uses before a barrier, at which all threads have waited
+/// for the copies.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn copy_numbers<T>(
+    problem: &BackwardProblem,
+    operands: Operands<T>,
+    to: *mut f32,
+    place: Place,
+) {
+    const { assert!(BLOCK == 2 * ROWS) };
+    let thread = thread::index_in_block() as usize;
+    let query = place.first + (thread % ROWS) as u32;
+    let from = if thread < ROWS { operands.lse } else { operands.delta.cast_const() };
+    let is_inside = query < place.len;
+    let query = if is_inside { query } else { 0 };
+    let from = from.wrapping_add(problem.forward.index(place.batch, place.head, query));
+    // SAFETY: the caller's promise; a query that is inside.
+    unsafe { copy_async_part(to.wrapping_add(thread), from, if is_inside { 4 } else { 0 }) };
+}
