@@ -32,12 +32,36 @@ def attention(shape, backend, is_causal=False):
     return run
 
 
+def gradients(shape, backend, is_causal=False):
+    batches, heads, kv_heads, queries, keys, depth = shape
+
+    def normals(heads, rows):
+        size = (batches, heads, rows, depth)
+        values = torch.randn(size, device="cuda", dtype=torch.float32).to(torch.bfloat16)
+        return values.requires_grad_()
+
+    q, k, v = normals(heads, queries), normals(kv_heads, keys), normals(kv_heads, keys)
+    d_o = normals(heads, queries).detach()
+    with sdpa_kernel(backend):
+        o = torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=is_causal, enable_gqa=heads != kv_heads
+        )
+    return lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True)
+
+
 for form, is_causal in (("all", False), ("causal", True), ("decode", True), ("chunk", False)):
     for name, backend in (("cuDNN", "CUDNN_ATTENTION"), ("flash", "FLASH_ATTENTION")):
 
         @case("cuDNN" if name == "cuDNN" else "torch's flash", f"attention/{form}/bf16")
         def _(shape, seed, backend=backend, is_causal=is_causal):
             return attention(shape, getattr(SDPBackend, backend), is_causal)
+
+        if form in ("all", "causal"):
+            of_gradients = "gradients" if form == "all" else "gradients-causal"
+
+            @case("cuDNN" if name == "cuDNN" else "torch's flash", f"attention/{of_gradients}/bf16")
+            def _(shape, seed, backend=backend, is_causal=is_causal):
+                return gradients(shape, getattr(SDPBackend, backend), is_causal)
 
 
 serve()

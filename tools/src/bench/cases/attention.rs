@@ -8,9 +8,14 @@ use kernels_gpu::attention::{Keys, Lengths};
 
 use crate::bench::check::{self, Fault};
 use crate::bench::{Case, Scale, data, rig};
+use ferrowarp::Gpu;
+use ferrowarp::error::GpuResult;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
-use ferrowarp::ops::attention::{Band, Heads, HeadsLayout, HeadsMut, Options, attention_into};
+use ferrowarp::ops::attention::{
+    Backward, Band, Gradients, Heads, HeadsLayout, HeadsMut, Options, attention_backward_into,
+    attention_into,
+};
 use reference::attention::{self as expected, Rounding};
 
 /// `[batches, heads, heads of keys, queries, keys, elements of a row]`.
@@ -46,7 +51,7 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     );
     for sizes in decoding {
         let mut case = forward("decode", Band::CAUSAL, sizes);
-        case.unit = crate::bench::Unit::Bandwidth;
+        case.unit = crate::bench::case::Unit::Bandwidth;
         cases.push(case.speed_goal_if(sizes[3] >= 8, "H200", 3000.0));
     }
     let chunks = vec![
@@ -54,16 +59,134 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
         [1, 8, 1, 256, 32_768, 128],
         [1, 16, 2, 512, 32_768, 128],
     ];
-    for sizes in scale.pick(small, chunks[..1].to_vec(), chunks) {
+    for sizes in scale.pick(small.clone(), chunks[..1].to_vec(), chunks) {
         let is_long = sizes[4] == 32_768 && sizes[3] == 256;
         cases.push(forward("chunk", Band::ALL, sizes).goal_if(is_long, "cuDNN", 4.0));
+    }
+    for sizes in scale.pick(small, vec![long], vec![long, shared, of_depth(64)]) {
+        let is_long = sizes[3] == 8192;
+        for (form, band) in [("gradients", Band::ALL), ("gradients-causal", Band::CAUSAL)] {
+            cases.push(backward(form, band, sizes).goal_if(is_long, "cuDNN", 1.05));
+        }
     }
     cases
 }
 
+/// The gradients of queries, keys and values.
+struct Backwards {
+    forward: Rigged,
+    lse: DeviceBuffer<f32>,
+    d_o: DeviceBuffer<bf16>,
+    d_q: DeviceBuffer<bf16>,
+    d_k: DeviceBuffer<bf16>,
+    d_v: DeviceBuffer<bf16>,
+}
+
+/// The backward pass: five products in the count of operations, as is usual, whatever is computed again.
+fn backward(form: &'static str, band: Band, sizes: Sizes) -> Case {
+    let [batches, heads, kv_heads, queries, keys, depth] = sizes;
+    let (of_q, of_k) = layouts(sizes);
+    let (rows, of_keys) = (batches * heads * queries * depth, batches * kv_heads * keys * depth);
+    Case::new(["attention", form, "bf16"], sizes, 2 * (4 * rows + 4 * of_keys), move |gpu, seed| {
+        let mut state = Backwards {
+            forward: Rigged::new(gpu, sizes, seed)?,
+            lse: data::poisoned(gpu, batches * heads * queries)?,
+            d_o: data::normal(gpu, rows, seed + 3)?,
+            d_q: data::poisoned(gpu, rows)?,
+            d_k: data::poisoned(gpu, of_keys)?,
+            d_v: data::poisoned(gpu, of_keys)?,
+        };
+        let Rigged { q, k, v, o, scratch } = &mut state.forward;
+        let (q, k, v) = (Heads::new(&*q, of_q)?, Heads::new(&*k, of_k)?, Heads::new(&*v, of_k)?);
+        let options = Options::new().score(band).lse(&mut state.lse);
+        attention_into(gpu, q, k, v, HeadsMut::new(o, of_q)?, options, scratch)?;
+        rig(
+            state,
+            |state, _| data::poison(&mut state.d_v),
+            move |state, gpu| {
+                let Backwards { forward, lse, d_o, d_q, d_k, d_v } = state;
+                let Rigged { q, k, v, o, scratch } = forward;
+                let forward = Backward {
+                    q: Heads::new(&*q, of_q)?,
+                    k: Heads::new(&*k, of_k)?,
+                    v: Heads::new(&*v, of_k)?,
+                    o: Heads::new(&*o, of_q)?,
+                    d_o: Heads::new(&*d_o, of_q)?,
+                };
+                let gradients = Gradients {
+                    q: HeadsMut::new(d_q, of_q)?,
+                    k: HeadsMut::new(d_k, of_k)?,
+                    v: HeadsMut::new(d_v, of_k)?,
+                };
+                let options = Options::new().score(band);
+                attention_backward_into(gpu, forward, &*lse, gradients, options, scratch)
+            },
+            move |state, _| compare_values(state, band, sizes, seed),
+        )
+    })
+    .in_operations(operations(band, sizes) / 2 * 5)
+}
+
+/// Compares gradients of a few values with f64, given the logarithms of the sums.
+fn compare_values(state: &Backwards, band: Band, sizes: Sizes, seed: u32) -> Result<(), Fault> {
+    let [_, heads, kv_heads, queries, keys, depth] = sizes;
+    let lse = state.lse.to_vec()?;
+    let scale = 1.0 / f64::from((depth as f32).sqrt());
+    let mut last: Option<(usize, Vec<(f64, f64)>)> = None;
+    check::for_samples(&state.d_v, |index, found: bf16| {
+        let (row, i) = (index / depth, index % depth);
+        let is_known = last.as_ref().is_some_and(|(known, _)| *known == row);
+        if !is_known && !index.is_multiple_of(509) {
+            return Ok(());
+        }
+        if !is_known {
+            let (head, key) = (row / keys, row % keys);
+            let k = values(seed + 1, row, depth);
+            let mut sums = vec![(0.0, 0.0); depth];
+            let group = heads / kv_heads;
+            for query in (0..group).flat_map(|of| (0..queries).map(move |query| (of, query))) {
+                let (of, query) = query;
+                let at = (head / kv_heads * heads + head % kv_heads * group + of) * queries + query;
+                let Keys { first, end } = band.of_query(query as u32, lengths(sizes));
+                if !(first..end).contains(&(key as u32)) {
+                    continue;
+                }
+                let q = values(seed, at, depth);
+                let score: f64 = q.iter().zip(&k).map(|(q, k)| q * k).sum();
+                let weight = (scale * score - f64::from(lse[at])).exp();
+                for (sum, d_o) in sums.iter_mut().zip(values(seed + 3, at, depth)) {
+                    *sum = (sum.0 + weight * d_o, sum.1 + (weight * d_o).abs());
+                }
+            }
+            last = Some((row, sums));
+        }
+        let (value, magnitude) = last.as_ref().expect("set above").1[i];
+        let unit = Rounding::BF16.unit;
+        let bound =
+            magnitude * (1.1 * unit + queries as f64 * 2f64.powi(-22)) + value.abs() * unit + 1e-6;
+        check::near("gradient of a value", found.to_f64(), value, bound)
+    })
+}
+
+/// The layouts of queries and of keys.
+fn layouts([batches, heads, kv_heads, queries, keys, depth]: Sizes) -> (HeadsLayout, HeadsLayout) {
+    let of_q = HeadsLayout::by_head([batches, heads, queries, depth]);
+    (of_q, HeadsLayout::by_head([batches, kv_heads, keys, depth]))
+}
+
+fn lengths([_, _, _, queries, keys, _]: Sizes) -> Lengths {
+    Lengths { queries: queries as u32, keys: keys as u32 }
+}
+
+/// A row of normal data.
+fn values(seed: u32, row: usize, depth: usize) -> Vec<f64> {
+    (0..depth).map(|i| data::normal_value::<bf16>(seed, row * depth + i).to_f64()).collect()
+}
+
 /// Operations: two products over the keys that queries see.
-fn operations(band: Band, [batches, heads, _, queries, keys, depth]: Sizes) -> u64 {
-    let lengths = Lengths { queries: queries as u32, keys: keys as u32 };
+fn operations(band: Band, sizes: Sizes) -> u64 {
+    let [batches, heads, _, queries, _, depth] = sizes;
+    let lengths = lengths(sizes);
     let seen: u64 = (0..queries as u32)
         .map(|query| {
             let Keys { first, end } = band.of_query(query, lengths);
@@ -82,20 +205,28 @@ struct Rigged {
     scratch: Scratch,
 }
 
-fn forward(form: &'static str, band: Band, sizes: Sizes) -> Case {
-    let [batches, heads, kv_heads, queries, keys, depth] = sizes;
-    let of_q = HeadsLayout::by_head([batches, heads, queries, depth]);
-    let of_k = HeadsLayout::by_head([batches, kv_heads, keys, depth]);
-    let (rows, of_keys) = (batches * heads * queries * depth, batches * kv_heads * keys * depth);
-    let bytes = 2 * (2 * rows + 2 * of_keys);
-    Case::new(["attention", form, "bf16"], sizes, bytes, move |gpu, seed| {
-        let state = Rigged {
+impl Rigged {
+    fn new(gpu: &Gpu, sizes: Sizes, seed: u32) -> GpuResult<Self> {
+        let [batches, heads, kv_heads, queries, keys, depth] = sizes;
+        let (rows, of_keys) =
+            (batches * heads * queries * depth, batches * kv_heads * keys * depth);
+        Ok(Self {
             q: data::normal(gpu, rows, seed)?,
             k: data::normal(gpu, of_keys, seed + 1)?,
             v: data::normal(gpu, of_keys, seed + 2)?,
             o: data::poisoned(gpu, rows)?,
             scratch: Scratch::new(gpu)?,
-        };
+        })
+    }
+}
+
+fn forward(form: &'static str, band: Band, sizes: Sizes) -> Case {
+    let [batches, heads, kv_heads, queries, keys, depth] = sizes;
+    let (of_q, of_k) = layouts(sizes);
+    let (rows, of_keys) = (batches * heads * queries * depth, batches * kv_heads * keys * depth);
+    let bytes = 2 * (2 * rows + 2 * of_keys);
+    Case::new(["attention", form, "bf16"], sizes, bytes, move |gpu, seed| {
+        let state = Rigged::new(gpu, sizes, seed)?;
         rig(
             state,
             |state, _| data::poison(&mut state.o),
@@ -115,10 +246,8 @@ fn forward(form: &'static str, band: Band, sizes: Sizes) -> Case {
 /// Compares a few rows with f64.
 fn compare(o: &DeviceBuffer<bf16>, band: Band, sizes: Sizes, seed: u32) -> Result<(), Fault> {
     let [_, heads, kv_heads, queries, keys, depth] = sizes;
-    let lengths = Lengths { queries: queries as u32, keys: keys as u32 };
-    let values = |seed, row: usize| -> Vec<f64> {
-        (0..depth).map(|i| data::normal_value::<bf16>(seed, row * depth + i).to_f64()).collect()
-    };
+    let lengths = lengths(sizes);
+    let values = |seed, row| values(seed, row, depth);
     let mut last: Option<(usize, expected::Row)> = None;
     check::for_samples(o, |index, found: bf16| {
         // Each sample is a run of neighbours, most of them of one row; a row takes a pass over all keys.
