@@ -19,6 +19,7 @@
 
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
+use cuda_std::warp::Coalesced;
 
 /// Threads in a block.
 pub const BLOCK: u32 = 128;
@@ -367,8 +368,12 @@ pub fn particles_route(
         if slab == own || begin >= end || layer + 1 < begin || layer > end {
             continue;
         }
-        counts.fetch_add(slab, 1, Relaxed);
-        let place = counts.fetch_add(slabs, 1, Relaxed) as usize;
+        // One lane counts for all of its warp that are here: counts are two words, and atomics on a word wait for one another.
+        let lanes = Coalesced::current().partition(slab as u32);
+        let place = lanes.claim(|n| {
+            counts.fetch_add(slab, n, Relaxed);
+            counts.fetch_add(slabs, n, Relaxed)
+        }) as usize;
         if place < routes.len() {
             routes.store(place, route(slab, i, index_bits), Relaxed);
         }

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytemuck::Pod;
 use ferrowarp::ops::Scratch;
+use ferrowarp::ops::sort::SortValue;
 use ferrowarp::{DeviceBuffer, Gpu};
 use ferrowarp_dist::ops::{self, Shares, scan, sort, transpose};
 use ferrowarp_dist::{Backend, Communicator, DistError, DistResult, World};
@@ -30,6 +31,7 @@ fn check_all(world: &World) -> DistResult<()> {
     assert!(checked.iter().all(|row| row.wrong == 0), "{world}: wrong results, seed {seed}");
     lengths_are_checked(&ranks, &gpu)?;
     large_transposes(&ranks, &gpu)?;
+    large_sorts(&ranks, &gpu, seed)?;
     ranks.barrier(&gpu)?;
     if world.rank() == 0 {
         let (count, size) = (checked.len(), world.size());
@@ -117,6 +119,67 @@ fn large_transpose<T: Pod + PartialEq>(
             let wrong = found.iter().enumerate().filter(|(at, found)| **found != expected(*at));
             assert_eq!(wrong.count(), 0, "{height} x {width} of {} bytes", size_of::<T>());
         }
+    }
+    Ok(())
+}
+
+/// Sorts whose messages have several chunks, of keys that are spread, that share their highest bits, and of which most are equal.
+/// They take long where the devices are emulated.
+fn large_sorts(ranks: &Communicator, gpu: &Gpu, seed: u64) -> DistResult<()> {
+    if !matches!(ranks.backend(), Backend::Nccl { .. }) {
+        return Ok(());
+    }
+    let word = |at: usize| (at as u64 ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let len = 9_000_001;
+    large_sort(ranks, gpu, len, |at| (word(at) >> 7) as u32, |at| at as u32)?;
+    large_sort(ranks, gpu, len, |at| (word(at) >> 8) as u32 & 0x0703_ffff, |at| at as u64)?;
+    large_sort(
+        ranks,
+        gpu,
+        len,
+        |at| if at % 9 > 0 { 77 } else { word(at) as u32 },
+        |at| at as u32,
+    )?;
+    large_sort(ranks, gpu, len, word, |at| at as u32)?;
+    large_sort(ranks, gpu, 5_000_003, |at| word(at) as i64, |at| at as u64)?;
+    large_sort(ranks, gpu, 10, |at| word(at) as u32, |at| at as u32)
+}
+
+/// Sorts about `len` keys a rank, alone and with values, in every method; shares are kept, and made even.
+fn large_sort<K: sort::RankKey + Ord, V: SortValue + PartialEq>(
+    ranks: &Communicator,
+    gpu: &Gpu,
+    len: usize,
+    key: impl Fn(usize) -> K,
+    value: impl Fn(usize) -> V,
+) -> DistResult<()> {
+    let lens = (0..ranks.size() as usize).map(|rank| len - len / 7 * (rank % 2));
+    let shares = Shares::given(lens.collect());
+    let keys: Vec<K> = (0..shares.total()).map(key).collect();
+    let mut places: Vec<usize> = (0..keys.len()).collect();
+    places.sort_by_key(|at| keys[*at]);
+    let own = shares.range(ranks.rank());
+    let values: Vec<V> = own.clone().map(&value).collect();
+    let x = DeviceBuffer::from_slice(gpu, &keys[own])?;
+    let y = DeviceBuffer::from_slice(gpu, &values)?;
+    let mut scratch = Scratch::new(gpu)?;
+    let even = sort::Options::ASCENDING;
+    let kept = even.keep_shares();
+    let methods = [sort::Method::ExchangeFirst, sort::Method::SortFirst];
+    for options in methods.map(|method| kept.method(method)).into_iter().chain([even, even]) {
+        let after = match options.keeps_shares() {
+            true => shares.clone(),
+            false => Shares::even(keys.len(), ranks.size()),
+        };
+        let places = &places[after.range(ranks.rank())];
+        let sorted = sort::sort(ranks, gpu, &x, options, &mut scratch)?;
+        let (with_values, moved) = sort::sort_pairs(ranks, gpu, (&x, &y), options, &mut scratch)?;
+        ranks.synchronize(gpu)?;
+        for sorted in [sorted, with_values] {
+            assert!(sorted.to_vec()?.iter().eq(places.iter().map(|at| &keys[*at])), "{options:?}");
+        }
+        let moved = moved.to_vec()?;
+        assert!(places.iter().zip(&moved).all(|(at, moved)| value(*at) == *moved), "{options:?}");
     }
     Ok(())
 }

@@ -2,9 +2,14 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::DeviceRead;
+use ferrowarp::error::GpuResult;
+use ferrowarp::graph::ForeignMemory;
+use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::memory::{DeviceSlice, DeviceSliceMut};
+use ferrowarp::{GpuError, Stream};
 
-use crate::communicator::Group;
+use crate::communicator::{Communicator, Group};
+use crate::driver::is_captured;
 use crate::error::DistResult;
 
 /// What goes to a rank.
@@ -56,4 +61,35 @@ pub(super) fn divide<'a, T: Pod>(
         (rank, part)
     };
     lens.map(part).collect()
+}
+
+/// Enqueues what `exchange` enqueues on `on`, by the memory of the ranks: as one call, which all ranks make.
+///
+/// # Safety
+/// As [`Stream::foreign`], of which `exchange` is the work.
+pub(super) unsafe fn enqueue_by_peers(
+    ranks: &Communicator,
+    on: &Stream,
+    operation: &'static str,
+    memory: ForeignMemory,
+    exchange: impl FnOnce() -> DistResult<()>,
+) -> DistResult<()> {
+    ranks.check()?;
+    let mut failure = None;
+    let work = |stream: StreamRef<'_>| -> GpuResult<()> {
+        let what = "an exchange of large messages by the memory of the ranks, in a graph";
+        if is_captured(stream).unwrap_or(true) {
+            return Err(GpuError::Unsupported { what });
+        }
+        ranks.begin_call().and_then(|_| exchange()).map_err(|error| {
+            failure = Some(error);
+            GpuError::Unsupported { what: operation }
+        })
+    };
+    // SAFETY: the caller's promise.
+    let enqueued = unsafe { on.foreign(operation, memory, work) };
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(enqueued?),
+    }
 }

@@ -8,8 +8,8 @@
 //! Large matrices are exchanged in several pieces, each a part of every rank's rows, on a stream of their own: while one is under
 //! way, the next one is transposed, or the one before is put into its place.
 //!
-//! Where the ranks reach each other's memory, a large matrix is sent as it lies, and transposed by the rank that gets it: the copy
-//! engines write parts of rows to staging memory there, some megabytes at a time, and a kernel puts each piece that has come, transposed,
+//! Where the ranks reach each other's memory, a large matrix is sent as it lies, and transposed by the rank that gets it: a kernel
+//! writes parts of rows to staging memory there, some megabytes at a time, and another one puts each piece that has come, transposed,
 //! into its place in the result. So every element is read and written once on each side beside the link, and needs no memory but
 //! the staging.
 //!
@@ -31,21 +31,18 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_std::launch::DeviceRead;
-use ferrowarp::error::GpuResult;
 use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::DeviceSlice;
-use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::ops::copy_pitched;
 use ferrowarp::ops::transpose as local;
-use ferrowarp::{AsStream, DeviceBuffer, GpuError, Stream};
+use ferrowarp::{AsStream, DeviceBuffer, Stream};
 
 use super::memory::unwritten;
-use super::parts::{divide, exchange_with_others};
+use super::parts::{divide, enqueue_by_peers, exchange_with_others};
 use super::shares::{Shares, same_len};
 use crate::communicator::Communicator;
-use crate::driver::is_captured;
 use crate::error::DistResult;
-use crate::peers::{Landing, PeerMemory, Rows, Unordered};
+use crate::peers::{CHUNKS, Landing, PeerMemory, Rows, Unordered};
 
 const OPERATION: &str = "transpose over ranks";
 /// Shares from this size on are exchanged in several pieces.
@@ -92,7 +89,6 @@ fn by_peers<T: Pod>(
     rows: &Shares,
     columns: &Shares,
 ) -> DistResult<DeviceBuffer<T>> {
-    ranks.check()?;
     let size = size_of::<T>();
     let (own, from) = (ranks.rank(), x.raw().address);
     let (width, height) = (check(ranks, &x, rows, columns)?, rows.len_of(own));
@@ -130,30 +126,14 @@ fn by_peers<T: Pod>(
     let received: Vec<_> = received.collect();
     let beside = || place(on, start_of(own), width, own, 0..height);
     let memory = ForeignMemory::new().reads(&x).writes(&mut out);
-    let mut failure = None;
-    let work = |stream: StreamRef<'_>| -> GpuResult<()> {
-        let what = "a transpose of a large matrix over ranks, in a graph";
-        if is_captured(stream).unwrap_or(true) {
-            return Err(GpuError::Unsupported { what });
-        }
-        if let Err(error) = ranks.begin_call() {
-            failure = Some(error);
-            return Err(GpuError::Unsupported { what: OPERATION });
-        }
+    let exchange = || {
         // SAFETY: `memory` names the rows that are sent, and the result, which others reach when `on` has gone on. The places of
         // two ranks' rows do not overlap.
-        let done = unsafe { peers.exchange(on, &sent, &received, beside) };
-        done.map_err(|error| {
-            failure = Some(error);
-            GpuError::Unsupported { what: OPERATION }
-        })
+        unsafe { peers.exchange(on, (&sent, &received), CHUNKS, beside) }
     };
     // SAFETY: what is enqueued uses `memory` alone, and the communicator's own, which does not end before; `on` waits for all lanes.
-    let enqueued = unsafe { on.foreign(OPERATION, memory, work) };
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(enqueued.map(|()| out)?),
-    }
+    unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }?;
+    Ok(out)
 }
 
 /// Checks the shares, and the length of a rank's rows; returns how long a row is.

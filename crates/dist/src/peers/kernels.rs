@@ -1,7 +1,7 @@
 //! The kernels, by handles that work on every stream of the device.
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::launch::{DeviceRead, DeviceWrite, Instance, Kernel, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, Instance, Kernel, RawSlice};
 use ferrowarp::module::{Module, ModuleFunction};
 use ferrowarp::{Gpu, shipped};
 use kernels_gpu::peers::{all_reduce, all_reduce_lines, pass};
@@ -103,5 +103,29 @@ unsafe impl<T> DeviceWrite<T> for Unordered {
 
     fn len(&self) -> usize {
         self.len
+    }
+}
+
+/// Rows of bytes without gaps, by their address, as [`Unordered`].
+#[derive(Clone, Copy)]
+pub(super) struct UnorderedRows {
+    address: u64,
+    row_bytes: usize,
+    rows: usize,
+}
+
+impl UnorderedRows {
+    /// # Safety
+    /// As of [`Unordered::new`], for the bytes of all rows.
+    pub(super) unsafe fn new(address: u64, row_bytes: usize, rows: usize) -> Self {
+        Self { address, row_bytes, rows }
+    }
+}
+
+// SAFETY: the promise of `new`.
+unsafe impl DeviceWritePitched<u8> for UnorderedRows {
+    fn raw_pitched(&mut self) -> (RawSlice<'_>, usize, usize, usize) {
+        let Self { address, row_bytes, rows } = *self;
+        (RawSlice { address, len: rows * row_bytes, home: None }, row_bytes, rows, row_bytes)
     }
 }

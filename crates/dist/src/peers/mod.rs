@@ -1,5 +1,4 @@
-//! Memory of ranks of one host that all of them reach, and what is fast by it: sums of small messages, and exchanges of large ones
-//! by the devices' copy engines.
+//! Memory of ranks of one host that all of them reach, and what is fast by it: sums of small messages, and exchanges of large ones.
 //!
 //! Each rank of a communicator allocates the same amount, and maps what the others have allocated (`cuIpcGetMemHandle`,
 //! `cuIpcOpenMemHandle`). Whether that is done is decided once for a communicator, by all ranks together: the backend is NCCL, there
@@ -41,7 +40,7 @@ use crate::error::DistResult;
 use crate::fate::Fate;
 use crate::world::World;
 
-pub(crate) use exchange::{Landing, Rows};
+pub(crate) use exchange::{CHUNKS, Landing, Rows, copy_bytes};
 pub(crate) use kernels::Unordered;
 
 use exchange::Lanes;

@@ -69,7 +69,7 @@ fn messages_of_many_chunks_come_whole_and_in_order() -> DistResult<()> {
             });
             let (sent, received): (Vec<_>, Vec<_>) = (sent.collect(), received.collect());
             // SAFETY: the buffers are there, and nothing else uses them before the device is waited for.
-            unsafe { own.exchange(&streams[rank], &sent, &received, || Ok(())) }?;
+            unsafe { own.exchange(&streams[rank], (&sent, &received), CHUNKS, || Ok(())) }?;
         }
         streams.iter().try_for_each(Stream::synchronize)?;
         for (seed, (target, (_, _, len))) in targets.iter().zip(messages).enumerate() {
@@ -102,8 +102,8 @@ fn rows_come_without_their_gaps() -> DistResult<()> {
     };
     // SAFETY: as above.
     unsafe {
-        all[0].exchange(&streams[0], &sent, &[], || Ok(()))?;
-        all[1].exchange(&streams[1], &[], &[by_row], || Ok(()))?;
+        all[0].exchange(&streams[0], (&sent, &[]), CHUNKS, || Ok(()))?;
+        all[1].exchange(&streams[1], (&[], &[by_row]), CHUNKS, || Ok(()))?;
     }
     streams[1].synchronize()?;
     let expected = values.chunks(pitch_bytes).flat_map(|row| &row[..row_bytes]);
@@ -171,7 +171,7 @@ fn what_is_given_up_ends() -> DistResult<()> {
     gpu.synchronize()?;
     let landing = Landing::of_bytes(1, values.as_device_ptr().address(), 1000);
     // SAFETY: the values are there, and nothing else uses them.
-    unsafe { all[0].exchange(&stream, &[], &[landing], || Ok(())) }?;
+    unsafe { all[0].exchange(&stream, (&[], &[landing]), CHUNKS, || Ok(())) }?;
     assert!(!stream.synchronize_timeout(Duration::from_millis(50))?, "it waits for the other rank");
     all[0].given_up[0].store(1, Ordering::Release);
     stream.synchronize()?;

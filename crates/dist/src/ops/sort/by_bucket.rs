@@ -1,31 +1,32 @@
 //! The form for many keys: the exchange first, in batches, each of which is sorted while later ones are under way.
 //!
 //! Each rank puts its keys in the order of their eight highest bits, one pass of the radix sort, and all ranks learn how many keys of
-//! each such bucket each has. So they know which bucket the end of each share of the result is within; that bucket alone is sorted
-//! before the exchange, and the end found in it exactly. Then buckets go to their ranks in batches, and each rank sorts each bucket
-//! by the other bits. In all a key takes part in as many passes as in the sort of one device, and there is no merge.
+//! each such bucket each has. So they know which buckets each share of the result has whole, and which ones the ends of the shares are
+//! within. Whole buckets go to their ranks in batches, and each rank sorts each bucket by the other bits. Meanwhile the few buckets
+//! with ends of shares are sorted where they are, the ends found in them exactly, and their parts follow as the last batches.
+//! In all a key takes part in as many passes as in the sort of one device, and there is no merge.
 //! (The most significant digit first, over ranks: A. Sohn and Y. Kodama, *Load balanced parallel radix sort*, 1998.)
 
-use bytemuck::Pod;
-use ferrowarp::memory::{DeviceSlice, DeviceSliceMut};
+use std::ops::Range;
+
+use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{SortOptions, SortValue};
 use ferrowarp::{AsStream, DeviceBuffer, Gpu, Stream};
 
 use super::key::RankKey;
-use super::plan::{BUCKETS, Buckets, Plan};
+use super::plan::{BUCKETS, Batch, Buckets, moves};
 use super::table::{Table, TableMut};
 use super::{Options, split};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::unwritten;
-use crate::ops::parts::{Received, Sent, copy_own, divide, exchange_with_others};
 use crate::ops::shares::Shares;
 
-/// Batches of an exchange.
-const BATCHES: usize = 32;
+/// Batches of whole buckets.
+const BATCHES: usize = 64;
 /// Streams that sort batches side by side: while the last blocks of one's launch run, those of another fill the device.
-const LANES: usize = 4;
+const LANES: usize = 8;
 
 /// What came of it.
 pub(super) enum Outcome<K: RankKey, V: SortValue> {
@@ -48,27 +49,15 @@ pub(super) fn sort<K: RankKey, V: SortValue>(
     let streams = Streams::new(ranks.gpu())?;
     let bits = 8 * size_of::<K>() as u32;
     let highest = SortOptions::ASCENDING.bits(bits - 8..bits);
-    let mut grouped = Table::sorted([on, &streams.home], keys, values, highest, scratch)?;
+    let grouped = Table::sorted([on, &streams.home], keys, values, highest, scratch)?;
     let buckets = gather(ranks, on, &grouped.keys, before, scratch)?;
-    let end = |rank| after.start_of(rank) + after.len_of(rank);
-    let Some(divided) = buckets.divided((0..ranks.size()).map(end)) else {
+    let shares: Vec<_> = (0..ranks.size()).map(|rank| after.range(rank)).collect();
+    let Some(divided) = buckets.divided(shares.iter().map(|share| share.end)) else {
         return Ok(Outcome::Skewed(grouped));
     };
-    for bucket in divided {
-        let rows = buckets.range(ranks.rank() as usize, bucket);
-        grouped.sort_rows(on, rows, SortOptions::ASCENDING, scratch)?;
-    }
-    let most = options.most_samples(ranks.size());
-    let search = |rank| buckets.search(end(rank), most);
-    let cuts = split::cuts(ranks, on, &grouped.keys, search, options)?;
-    let cuts: Vec<u64> = cuts.into_iter().map(|cut| cut as u64).collect();
-    let all = ranks.all_gather_host(on, &cuts)?;
-    let cuts = all.chunks_exact(ranks.size() as usize);
-    let cuts = cuts.map(|own| own.iter().map(|cut| *cut as usize).collect()).collect();
-    let plan = Plan::new(buckets, cuts, BATCHES);
     let lower = SortOptions::ASCENDING.bits(0..bits - 8);
-    let sorting = Sorting::new(ranks, on, &streams, plan, lower);
-    sorting.run(&grouped).map(Outcome::Sorted)
+    let sorting = Sorting { ranks, on, streams, buckets, shares, divided, options, lower };
+    sorting.run(grouped, scratch).map(Outcome::Sorted)
 }
 
 /// The buckets of all ranks.
@@ -97,7 +86,7 @@ fn gather<K: RankKey>(
 struct Streams {
     /// It orders the grouped keys, so that their exchange does not wait for what sorts.
     home: Stream,
-    /// It exchanges. Its blocks go before those that sort.
+    /// It exchanges where the backend does, and searches. Its blocks go before those that sort.
     link: Stream,
     lanes: Vec<Stream>,
 }
@@ -123,95 +112,95 @@ struct Lane<'a, K: RankKey, V: SortValue> {
 struct Sorting<'a> {
     ranks: &'a Communicator,
     on: &'a Stream,
-    streams: &'a Streams,
-    plan: Plan,
-    /// Of each rank the buckets of each batch.
-    batches: Vec<Vec<Vec<usize>>>,
+    streams: Streams,
+    buckets: Buckets,
+    /// The share of the result that each rank gets.
+    shares: Vec<Range<usize>>,
+    /// The buckets that ends of shares are within.
+    divided: Vec<usize>,
+    options: Options,
     /// By which bits a bucket is sorted.
     lower: SortOptions,
 }
 
-impl<'a> Sorting<'a> {
-    fn new(
-        ranks: &'a Communicator,
-        on: &'a Stream,
-        streams: &'a Streams,
-        plan: Plan,
-        lower: SortOptions,
-    ) -> Self {
-        let batches = (0..ranks.size() as usize).map(|to| plan.batches(to)).collect();
-        Self { ranks, on, streams, plan, batches, lower }
+impl Sorting<'_> {
+    fn own(&self) -> usize {
+        self.ranks.rank() as usize
     }
 
-    /// Exchanges [`LANES`] batches, then sorts one and exchanges one in turn.
-    fn run<K: RankKey, V: SortValue>(&self, grouped: &Table<K, V>) -> DistResult<Table<K, V>> {
+    fn run<K: RankKey, V: SortValue>(
+        &self,
+        mut grouped: Table<K, V>,
+        scratch: &mut Scratch,
+    ) -> DistResult<Table<K, V>> {
         let has_values = grouped.values.is_some();
-        let lens: Vec<usize> =
-            self.own_batches().iter().map(|buckets| self.len_of_all(buckets)).collect();
-        let mut lanes = self.lanes(&lens, has_values)?;
+        let whole: Vec<Vec<Batch>> =
+            self.shares.iter().map(|share| self.buckets.batches(share, BATCHES)).collect();
+        let [first, last] = self.buckets.edge_lens(&self.shares[self.own()]);
+        let middle = whole[self.own()].iter().map(Batch::len);
+        let lens: Vec<usize> = std::iter::once(first).chain(middle).chain([last]).collect();
+        let mut lanes = self.lanes(&whole[self.own()], &lens, has_values)?;
         // SAFETY: the batches cover it.
         let mut out = unsafe { Table::unwritten(self.on, lens.iter().sum(), has_values) }?;
         let parts = out.as_mut().divide(lens);
-        let homes = (0..BATCHES).map(|batch| &self.streams.lanes[batch % LANES]);
-        TableMut::rehome_parts(homes.zip(parts).collect(), |parts| {
-            let mut sorted = parts.into_iter().enumerate();
-            for batch in 0..BATCHES + LANES {
-                let lane = &mut lanes[batch % LANES];
-                if batch >= LANES
-                    && let Some((batch, out)) = sorted.next()
-                {
-                    self.sort(batch, lane, out)?;
-                }
-                if batch < BATCHES {
-                    self.exchange(batch, grouped, &mut lane.received)?;
-                }
+        let homes = (0..parts.len()).map(|part| &self.streams.lanes[part % LANES]);
+        TableMut::rehome_parts(homes.zip(parts).collect(), |mut parts| {
+            let after = parts.split_off(1 + BATCHES);
+            let middle = parts.split_off(1);
+            for (batch, out) in middle.into_iter().enumerate() {
+                let batches: Vec<&Batch> = whole.iter().map(|batches| &batches[batch]).collect();
+                self.sort(&batches, &grouped, &mut lanes[(1 + batch) % LANES], out)?;
+            }
+            let edges = self.edges(&mut grouped, scratch)?;
+            for (edge, out) in parts.into_iter().chain(after).enumerate() {
+                let batches: Vec<&Batch> = edges.iter().map(|edges| &edges[edge]).collect();
+                let lane = if edge == 0 { 0 } else { (1 + BATCHES) % LANES };
+                self.sort(&batches, &grouped, &mut lanes[lane], out)?;
             }
             Ok(())
         })?;
+        // The lanes have read the grouped keys without a word to the stream that orders them.
+        self.streams.home.join(&self.streams.lanes)?;
         Ok(out)
     }
 
-    /// The batches of this rank.
-    fn own_batches(&self) -> &[Vec<usize>] {
-        &self.batches[self.ranks.rank() as usize]
-    }
-
-    /// How many keys of a bucket this rank gets.
-    fn len(&self, bucket: usize) -> usize {
-        self.plan.received(self.ranks.rank() as usize, bucket)
-    }
-
-    fn len_of_all(&self, buckets: &[usize]) -> usize {
-        buckets.iter().map(|bucket| self.len(*bucket)).sum()
-    }
-
-    /// The lanes, with room for the longest of their batches: `lens` are those of all.
-    fn lanes<K: RankKey, V: SortValue>(
-        &self,
+    /// The lanes, with room for the longest of their batches, whose keys are `lens`, and scratch for the longest bucket. They begin
+    /// after the keys were grouped.
+    fn lanes<'s, K: RankKey, V: SortValue>(
+        &'s self,
+        whole: &[Batch],
         lens: &[usize],
         has_values: bool,
-    ) -> DistResult<Vec<Lane<'a, K, V>>> {
-        let of_buckets = self.own_batches().iter().flatten().map(|bucket| self.len(*bucket));
-        let scratch = Table::<K, V>::scratch_bytes(of_buckets.max().unwrap_or(0), has_values);
-        let lane = |(first, stream): (usize, &'a Stream)| -> DistResult<Lane<'a, K, V>> {
-            let longest = lens.iter().copied().skip(first).step_by(LANES).max().unwrap_or(0);
+    ) -> DistResult<Vec<Lane<'s, K, V>>> {
+        let of_buckets = whole.iter().flat_map(Batch::lens);
+        let longest = of_buckets.chain([lens[0], lens[lens.len() - 1]]).max().unwrap_or(0);
+        let scratch = Table::<K, V>::scratch_bytes(longest, has_values);
+        let grouped = self.streams.home.record_event()?;
+        let lane = |(first, stream): (usize, &'s Stream)| -> DistResult<Lane<'s, K, V>> {
+            let of_lane = lens.iter().copied().skip(first).step_by(LANES);
             // SAFETY: of each batch the ranks write what is then read.
-            let received = unsafe { Table::unwritten(stream, longest, has_values) }?;
+            let received =
+                unsafe { Table::unwritten(stream, of_lane.max().unwrap_or(0), has_values) }?;
+            stream.wait_event(&grouped)?;
             Ok(Lane { stream, received, scratch: Scratch::with_bytes_async(stream, scratch)? })
         };
         self.streams.lanes.iter().enumerate().map(lane).collect()
     }
 
-    /// Sorts the buckets of a batch, each by itself, to where they belong in the result.
+    /// Exchanges a batch of each rank, and sorts the buckets of this rank's, each by itself, to where they belong in the result.
     fn sort<K: RankKey, V: SortValue>(
         &self,
-        batch: usize,
+        batches: &[&Batch],
+        grouped: &Table<K, V>,
         lane: &mut Lane<'_, K, V>,
         out: TableMut<'_, K, V>,
     ) -> DistResult<()> {
-        let lens: Vec<usize> =
-            self.own_batches()[batch].iter().map(|bucket| self.len(*bucket)).collect();
-        let mut from = 0;
+        let moves = moves(batches, self.own());
+        let streams = [lane.stream, &self.streams.link];
+        // SAFETY: the lane has waited for the grouped keys, of which the edges alone change, before they are moved; they are kept until
+        // their home has joined the lane.
+        unsafe { moves.enqueue(self.ranks, streams, grouped, &mut lane.received) }?;
+        let (lens, mut from) = (batches[self.own()].lens(), 0);
         for (len, mut out) in lens.iter().zip(out.divide(lens.iter().copied())) {
             let (rows, stream) = (from..from + len, lane.stream);
             lane.received.sort_rows_into(stream, rows, &mut out, self.lower, &mut lane.scratch)?;
@@ -220,51 +209,29 @@ impl<'a> Sorting<'a> {
         Ok(())
     }
 
-    /// Enqueues the exchange of a batch: each bucket's parts in the order of the ranks.
-    fn exchange<K: RankKey, V: SortValue>(
+    /// Of each rank the batches at the beginning and the end of its share, whose buckets other shares have a part of, too. Waits.
+    fn edges<K: RankKey, V: SortValue>(
         &self,
-        batch: usize,
-        grouped: &Table<K, V>,
-        received: &mut Table<K, V>,
-    ) -> DistResult<()> {
-        let rank = self.ranks.rank();
-        let len = self.len_of_all(&self.own_batches()[batch]);
-        let mut group = self.ranks.group().counted();
-        let of_keys = self.sent(batch, &grouped.keys);
-        let mut to_keys = self.received(batch, received.keys.slice_mut(..len));
-        let of_values = grouped.values.as_ref().map(|values| self.sent(batch, values));
-        let values = received.values.as_mut().map(|values| values.slice_mut(..len));
-        let mut to_values = values.map(|values| self.received(batch, values));
-        copy_own(rank, &of_keys, &mut to_keys)?;
-        if let (Some(from), Some(to)) = (&of_values, &mut to_values) {
-            copy_own(rank, from, to)?;
-            group = exchange_with_others(group, rank, from, to)?;
+        grouped: &mut Table<K, V>,
+        scratch: &mut Scratch,
+    ) -> DistResult<Vec<[Batch; 2]>> {
+        let (ranks, on, options) = (self.ranks, &self.streams.link, self.options);
+        for bucket in &self.divided {
+            let rows = self.buckets.range(self.own(), *bucket);
+            grouped.sort_rows(on, rows, SortOptions::ASCENDING, scratch)?;
         }
-        exchange_with_others(group, rank, &of_keys, &mut to_keys)?.enqueue(&self.streams.link)
-    }
-
-    /// What this rank sends of a batch, each part with the rank that it goes to.
-    fn sent<'b, T: Pod>(&self, batch: usize, from: &'b DeviceBuffer<T>) -> Vec<Sent<'b, T>> {
-        let own = self.ranks.rank() as usize;
-        let of_rank = |(to, batches): (usize, &Vec<Vec<usize>>)| {
-            let parts = batches[batch].iter().map(|bucket| self.plan.part(own, to, *bucket));
-            parts.map(|part| (to as u32, from.slice(part))).collect::<Vec<_>>()
-        };
-        self.batches.iter().enumerate().flat_map(of_rank).collect()
-    }
-
-    /// Where the parts of this rank's buckets go, each with the rank that it comes from.
-    fn received<'b, T: Pod>(
-        &self,
-        batch: usize,
-        to: DeviceSliceMut<'b, T>,
-    ) -> Vec<Received<'b, T>> {
-        let own = self.ranks.rank() as usize;
-        let of_bucket = |bucket: &usize| {
-            let bucket = *bucket;
-            let len = move |from: u32| (from, self.plan.part(from as usize, own, bucket).len());
-            (0..self.ranks.size()).map(len)
-        };
-        divide(to, self.own_batches()[batch].iter().flat_map(of_bucket))
+        let most = options.most_samples(ranks.size());
+        let search = |rank: u32| self.buckets.search(self.shares[rank as usize].end, most);
+        let cuts = split::cuts(ranks, on, &grouped.keys, search, options)?;
+        let cuts: Vec<u64> = cuts.into_iter().map(|cut| cut as u64).collect();
+        let all = ranks.all_gather_host(on, &cuts)?;
+        let cuts = all.chunks_exact(ranks.size() as usize);
+        let cuts: Vec<Vec<usize>> =
+            cuts.map(|own| own.iter().map(|cut| *cut as usize).collect()).collect();
+        // The lanes move what was sorted here.
+        let sorted = on.record_event()?;
+        self.streams.lanes.iter().try_for_each(|lane| lane.wait_event(&sorted))?;
+        let shares = self.shares.iter().enumerate();
+        Ok(shares.map(|(to, share)| self.buckets.edge_batches(to, share, &cuts)).collect())
     }
 }

@@ -20,7 +20,9 @@
 //! descending order, more runs than a merge has use for).
 //!
 //! With [`Method::ExchangeFirst`] keys of 32 or 64 bits, ascending, are first exchanged, in batches, by their highest bits, and
-//! sorted while later batches are under way, with the same splitters and the same result.
+//! sorted while later batches are under way, with the same splitters and the same result. That is what many such keys get where
+//! the ranks [reach each other's memory](Communicator::has_peer_memory), if no method is asked for: their copy engines then move
+//! the keys, and leave the multiprocessors to the sort.
 //!
 //! **Waits.** The host waits for the samples of each round, since lengths of messages come of them. The exchange and what
 //! follows it are then enqueued, like a launch.
@@ -47,6 +49,7 @@
 mod by_bucket;
 mod join;
 mod key;
+mod moves;
 mod narrow;
 mod plan;
 mod split;
@@ -72,10 +75,12 @@ pub enum Method {
     /// The sort of each share.
     SortFirst,
     /// The exchange by the highest bits of the keys: of keys of 32 or 64 bits, ascending, of which few have the same highest bits as
-    /// the first key of a share; of others the sort. (On two H200s it was the slower one: of 2³⁰ `u32` keys a rank 48 · 10⁹ keys
-    /// a second, and 64 · 10⁹ with the sort first.)
+    /// the first key of a share; of others the sort.
     ExchangeFirst,
 }
+
+/// The fewest keys of a rank, on average, of which the exchange comes first.
+const MANY_KEYS: usize = 1 << 22;
 
 /// Which way a sort goes, and which shares it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +88,13 @@ pub struct Options {
     descending: bool,
     keeps_shares: bool,
     samples: Option<usize>,
-    method: Method,
+    method: Option<Method>,
 }
 
 impl Options {
     /// The smallest key first; shares that differ by one element at most, the longer ones first.
     pub const ASCENDING: Self =
-        Self { descending: false, keeps_shares: false, samples: None, method: Method::SortFirst };
+        Self { descending: false, keeps_shares: false, samples: None, method: None };
     /// The largest key first; shares as above.
     pub const DESCENDING: Self = Self { descending: true, ..Self::ASCENDING };
 
@@ -106,14 +111,20 @@ impl Options {
         Self { samples: Some(samples), ..self }
     }
 
-    /// What comes first: see [`Method`].
+    /// What comes first: see [`Method`]. Where this is not called, the faster one of both.
     #[must_use]
     pub const fn method(self, method: Method) -> Self {
-        Self { method, ..self }
+        Self { method: Some(method), ..self }
     }
 
-    fn is_by_bucket<K: RankKey>(self, keys: usize) -> bool {
-        self.method == Method::ExchangeFirst && keys > 0 && K::MERGES && !self.descending
+    /// Whether the exchange comes first, of so many keys of all ranks.
+    fn is_by_bucket<K: RankKey>(self, ranks: &Communicator, keys: usize) -> bool {
+        let is_many = keys / ranks.size() as usize >= MANY_KEYS;
+        let is_wanted = match self.method {
+            Some(method) => method == Method::ExchangeFirst,
+            None => ranks.has_peer_memory() && is_many,
+        };
+        is_wanted && keys > 0 && K::MERGES && !self.descending
     }
 
     /// Whether the largest key comes first.
@@ -192,7 +203,7 @@ fn run<K: RankKey, V: SortValue>(
         true => before.clone(),
         false => Shares::even(before.total(), ranks.size()),
     };
-    let sorted = match options.is_by_bucket::<K>(before.total()) {
+    let sorted = match options.is_by_bucket::<K>(ranks, before.total()) {
         false => Table::sorted(here, keys, values, options.local(), scratch)?,
         true => {
             match by_bucket::sort(ranks, on, (keys, values), (&before, &after), options, scratch)? {
@@ -204,7 +215,7 @@ fn run<K: RankKey, V: SortValue>(
             }
         }
     };
-    let lens = split::lens(ranks, on, &sorted.keys, (&before, &after), options)?;
-    let runs = sorted.exchange(ranks, on, &lens)?;
-    join::join(on, runs, &lens.received, options, scratch)
+    let moves = split::moves(ranks, on, &sorted.keys, (&before, &after), options)?;
+    let runs = sorted.exchange(ranks, on.as_stream(), &moves)?;
+    join::join(on, runs, &moves.lens(), options, scratch)
 }

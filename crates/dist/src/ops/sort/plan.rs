@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::moves::Moves;
 use super::narrow::Search;
 
 /// Buckets of the keys: by their eight highest bits.
@@ -14,6 +15,47 @@ pub(super) struct Buckets {
     starts: Vec<Vec<usize>>,
     /// Of all ranks together.
     sums: Vec<usize>,
+}
+
+/// Buckets of one share, which follow each other: of each bucket the range of each rank's keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
+    buckets: Vec<Vec<Range<usize>>>,
+}
+
+impl Batch {
+    /// How many keys each bucket has.
+    pub(super) fn lens(&self) -> Vec<usize> {
+        let len = |ranges: &Vec<Range<usize>>| ranges.iter().map(Range::len).sum();
+        self.buckets.iter().map(len).collect()
+    }
+
+    /// How many keys all of its buckets have.
+    pub(super) fn len(&self) -> usize {
+        self.lens().iter().sum()
+    }
+
+    /// Of each bucket the range of a rank's keys.
+    fn ranges(&self, rank: usize) -> Vec<Range<usize>> {
+        self.buckets.iter().map(|ranges| ranges[rank].clone()).collect()
+    }
+}
+
+/// What rank `own` sends and receives where each rank gets a batch. It receives the buckets one after the other, of each the keys of
+/// all ranks in the order of the ranks.
+pub(super) fn moves(of_ranks: &[&Batch], own: usize) -> Moves {
+    let ranks = of_ranks.len();
+    let sent = of_ranks.iter().map(|batch| batch.ranges(own)).collect();
+    let batch = of_ranks[own];
+    let first = |rank: usize| batch.buckets.first().map_or(0, |ranges| ranges[rank].start);
+    let (mut received, mut next) = (vec![Vec::new(); ranks], 0);
+    for ranges in &batch.buckets {
+        for (rank, range) in ranges.iter().enumerate() {
+            received[rank].push(next..next + range.len());
+            next += range.len();
+        }
+    }
+    Moves { sent, first: (0..ranks).map(first).collect(), received }
 }
 
 impl Buckets {
@@ -60,45 +102,65 @@ impl Buckets {
         });
         Search::within(open.collect(), end, most)
     }
-}
 
-/// Who sends what to whom.
-pub(super) struct Plan {
-    buckets: Buckets,
-    /// Of each rank where its keys for each rank end.
-    cuts: Vec<Vec<usize>>,
-    batches: usize,
-}
+    /// The buckets all of whose keys are in a share of the result, in batches of about as many keys.
+    pub(super) fn batches(&self, share: &Range<usize>, batches: usize) -> Vec<Batch> {
+        let is_whole = |bucket: &usize| {
+            share.start <= self.sums[*bucket] && self.sums[bucket + 1] <= share.end
+        };
+        let whole: Vec<_> = (0..BUCKETS).filter(is_whole).filter(|b| self.len(*b) > 0).collect();
+        let total: usize = whole.iter().map(|bucket| self.len(*bucket)).sum();
+        let (mut all, mut before) = (vec![Batch::default(); batches], 0);
+        for bucket in whole {
+            let batch = (before as u128 * batches as u128 / total as u128) as usize;
+            let ranges = (0..self.starts.len()).map(|rank| self.range(rank, bucket));
+            all[batch].buckets.push(ranges.collect());
+            before += self.len(bucket);
+        }
+        all
+    }
 
-impl Plan {
-    pub(super) fn new(buckets: Buckets, cuts: Vec<Vec<usize>>, batches: usize) -> Self {
-        Self { buckets, cuts, batches }
+    /// How many keys of a share are in buckets that other shares have a part of, too: at its beginning, and at its end.
+    pub(super) fn edge_lens(&self, share: &Range<usize>) -> [usize; 2] {
+        self.edges(share).map(|bucket| {
+            bucket.map_or(0, |bucket| {
+                share.end.min(self.sums[bucket + 1]) - share.start.max(self.sums[bucket])
+            })
+        })
+    }
+
+    /// The buckets at the beginning and at the end of a share that other shares have a part of.
+    fn edges(&self, share: &Range<usize>) -> [Option<usize>; 2] {
+        if share.is_empty() {
+            return [None; 2];
+        }
+        let (first, last) = (self.within(share.start), self.within(share.end));
+        [first, last.filter(|last| Some(*last) != first)]
+    }
+
+    /// The keys of those buckets that go to rank `to`, which has that share: `cuts` are, of each rank, where its keys for each rank
+    /// end.
+    pub(super) fn edge_batches(
+        &self,
+        to: usize,
+        share: &Range<usize>,
+        cuts: &[Vec<usize>],
+    ) -> [Batch; 2] {
+        self.edges(share).map(|bucket| {
+            let ranges = |bucket| {
+                let ranks = 0..self.starts.len();
+                ranks.map(|from| self.part(from, to, bucket, &cuts[from])).collect()
+            };
+            Batch { buckets: bucket.into_iter().map(ranges).collect() }
+        })
     }
 
     /// Which keys of a bucket go from rank `from` to rank `to`, as a range of what `from` has.
-    pub(super) fn part(&self, from: usize, to: usize, bucket: usize) -> Range<usize> {
-        let (all, cuts) = (self.buckets.range(from, bucket), &self.cuts[from]);
+    fn part(&self, from: usize, to: usize, bucket: usize, cuts: &[usize]) -> Range<usize> {
+        let all = self.range(from, bucket);
         let first = if to == 0 { 0 } else { cuts[to - 1] };
         let (start, end) = (all.start.max(first), all.end.min(cuts[to]));
         start..end.max(start)
-    }
-
-    /// How many keys of a bucket come to rank `to`.
-    pub(super) fn received(&self, to: usize, bucket: usize) -> usize {
-        (0..self.cuts.len()).map(|from| self.part(from, to, bucket).len()).sum()
-    }
-
-    /// The buckets that come to rank `to` in each batch, about as many keys in each.
-    pub(super) fn batches(&self, to: usize) -> Vec<Vec<usize>> {
-        let lens = (0..BUCKETS).map(|bucket| self.received(to, bucket));
-        let lens: Vec<usize> = lens.collect();
-        let total: usize = lens.iter().sum();
-        let (mut batches, mut before) = (vec![Vec::new(); self.batches], 0);
-        for (bucket, len) in lens.into_iter().enumerate().filter(|(_, len)| *len > 0) {
-            batches[(before as u128 * self.batches as u128 / total as u128) as usize].push(bucket);
-            before += len;
-        }
-        batches
     }
 }
 
@@ -134,12 +196,30 @@ mod tests {
     #[test]
     fn every_key_goes_to_one_rank_in_one_batch() {
         // The first six keys of bucket 3 and above are divided after 8 of 20: 1 and 2 keys of it go to rank 0.
-        let plan = Plan::new(two_ranks(), vec![vec![6, 10], vec![2, 10]], 3);
-        assert_eq!([plan.part(0, 0, 3), plan.part(1, 0, 3)], [5..6, 0..2]);
-        assert_eq!([plan.part(0, 1, 3), plan.part(1, 1, 3)], [6..7, 2..4]);
-        let of_rank = |to: usize| plan.batches(to).concat();
-        assert_eq!((of_rank(0), of_rank(1)), (vec![0, 3], vec![3, 9, 255]));
-        let keys = |to| (0..BUCKETS).map(|bucket| plan.received(to, bucket)).sum::<usize>();
-        assert_eq!((keys(0), keys(1)), (8, 12));
+        let (buckets, shares) = (two_ranks(), [0..8, 8..20]);
+        let cuts = [vec![6, 10], vec![2, 10]];
+        assert_eq!(shares.clone().map(|share| buckets.edge_lens(&share)), [[0, 3], [3, 0]]);
+        let edges = [0, 1].map(|to| buckets.edge_batches(to, &shares[to], &cuts));
+        let of = |ranges: [Range<usize>; 2]| Batch { buckets: vec![ranges.to_vec()] };
+        assert_eq!(edges[0], [Batch::default(), of([5..6, 0..2])]);
+        assert_eq!(edges[1], [of([6..7, 2..4]), Batch::default()]);
+        let whole = shares.clone().map(|share| buckets.batches(&share, 3));
+        assert_eq!(whole[0].iter().map(Batch::lens).collect::<Vec<_>>().concat(), [5]);
+        assert_eq!(whole[1].iter().map(Batch::lens).collect::<Vec<_>>().concat(), [4, 5]);
+        // Rank 1's batches have a bucket of 3 + 1 keys, none, and one of 0 + 5.
+        let moves = moves(&[&whole[0][0], &whole[1][0]], 1);
+        assert_eq!((moves.len(), &moves.first), (4, &vec![7, 4]));
+        assert_eq!(moves.sent, [vec![0..0], vec![4..5]]);
+        assert_eq!(moves.received, [vec![0..3], vec![3..4]]);
+    }
+
+    #[test]
+    fn a_share_within_one_bucket_has_one_edge() {
+        let starts = [starts(&[(7, 10)])];
+        let buckets = Buckets::new(starts.iter().map(|starts| (&starts[..], 10)));
+        assert_eq!(buckets.edge_lens(&(2..5)), [3, 0]);
+        assert_eq!(buckets.edge_lens(&(0..5)), [0, 5]);
+        assert_eq!(buckets.edge_lens(&(5..5)), [0, 0]);
+        assert_eq!(buckets.edge_lens(&(0..10)), [0, 0]);
     }
 }

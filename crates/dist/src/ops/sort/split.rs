@@ -9,35 +9,41 @@ use ferrowarp::{AsStream, DeviceBuffer};
 
 use super::Options;
 use super::key::RankKey;
+use super::moves::Moves;
 use super::narrow::{Open, Search};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::unwritten;
 use crate::ops::shares::Shares;
 
-/// How many elements go to each rank, and come from each.
-pub(super) struct Lens {
-    pub(super) sent: Vec<usize>,
-    pub(super) received: Vec<usize>,
-}
-
 /// What this rank sends, of its sorted `keys`, and gets, so that shares `before` become shares `after`. Waits.
-pub(super) fn lens<K: RankKey>(
+pub(super) fn moves<K: RankKey>(
     ranks: &Communicator,
     on: &impl AsStream,
     keys: &DeviceBuffer<K>,
     (before, after): (&Shares, &Shares),
     options: Options,
-) -> DistResult<Lens> {
+) -> DistResult<Moves> {
     let most = options.most_samples(ranks.size());
     let end = |rank| after.start_of(rank) + after.len_of(rank);
     let search = |rank| Search::new(before.lens(), end(rank), most);
     let cuts = cuts(ranks, on, keys, search, options)?;
     let starts = std::iter::once(0).chain(cuts.clone());
-    let sent: Vec<usize> = cuts.iter().zip(starts).map(|(end, start)| end - start).collect();
-    let told: Vec<Words> = sent.iter().map(|len| [*len as u64, 0, 0]).collect();
-    let received = Answers::new(ranks, on)?.exchange_words(&told)?;
-    Ok(Lens { sent, received: received.iter().map(|words| words[0] as usize).collect() })
+    let sent: Vec<_> = starts.zip(cuts.iter().copied()).map(|(start, end)| start..end).collect();
+    let told: Vec<Words> =
+        sent.iter().map(|rows| [rows.len(), rows.start, 0].map(|n| n as u64)).collect();
+    let answers = Answers::new(ranks, on)?.exchange_words(&told)?;
+    let mut next = 0;
+    let received = answers.iter().map(|words| {
+        let begin = next;
+        next += words[0] as usize;
+        vec![begin..next]
+    });
+    Ok(Moves {
+        sent: sent.into_iter().map(|rows| vec![rows]).collect(),
+        received: received.collect(),
+        first: answers.iter().map(|words| words[1] as usize).collect(),
+    })
 }
 
 /// Where this rank's keys for each rank end in its `keys`, which are sorted wherever `search` leaves some open. Each rank gives

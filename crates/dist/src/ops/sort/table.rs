@@ -7,8 +7,8 @@ use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{self as local, SortKey, SortOptions, SortValue};
 use ferrowarp::{AsStream, DeviceBuffer, Stream};
 
-use super::key::{Run, RunMut};
-use super::split::Lens;
+use super::key::{RankKey, Run, RunMut};
+use super::moves::Moves;
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::unwritten;
@@ -123,23 +123,20 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         self.keys.as_slice().raw().len
     }
 
-    /// Sends each rank its rows, and returns those that come from all ranks, in their order.
+    /// Sends each rank its rows, and returns those that come from all ranks, in their order. The table is ordered by `on`.
     pub(super) fn exchange(
         &self,
         ranks: &Communicator,
-        on: &impl AsStream,
-        lens: &Lens,
-    ) -> DistResult<Self> {
-        let Lens { sent, received } = lens;
-        let (len, has_values) = (received.iter().sum(), self.values.is_some());
+        on: &Stream,
+        moves: &Moves,
+    ) -> DistResult<Self>
+    where
+        K: RankKey,
+    {
         // SAFETY: the ranks write all of it.
-        let mut all = unsafe { Self::unwritten(on, len, has_values) }?;
-        let group = ranks.group().all_to_all_uneven(&self.keys, sent, &mut all.keys, received)?;
-        match (&self.values, &mut all.values) {
-            (Some(own), Some(all)) => group.all_to_all_uneven(own, sent, all, received)?,
-            _ => group,
-        }
-        .enqueue(on)?;
+        let mut all = unsafe { Self::unwritten(on, moves.len(), self.values.is_some()) }?;
+        // SAFETY: the table is `on`'s.
+        unsafe { moves.enqueue(ranks, [on; 2], self, &mut all) }?;
         Ok(all)
     }
 

@@ -1,0 +1,213 @@
+//! Rows of tables that change ranks.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use cuda_std::launch::DeviceRead;
+use ferrowarp::graph::ForeignMemory;
+use ferrowarp::memory::DeviceSliceMut;
+use ferrowarp::ops::sort::SortValue;
+use ferrowarp::{DeviceBuffer, Stream};
+
+use super::key::RankKey;
+use super::table::{Table, TableMut};
+use crate::communicator::Communicator;
+use crate::error::DistResult;
+use crate::ops::parts::{Received, Sent, copy_own, divide, enqueue_by_peers, exchange_with_others};
+use crate::peers::{Landing, PeerMemory, Rows, copy_bytes};
+
+const OPERATION: &str = "the exchange of a sort over ranks";
+/// Messages to other ranks begin at multiples of so many bytes, as the copy engines and the staging memory like them.
+const ALIGNMENT: usize = 128;
+/// Chunks of a message, at least: other messages follow.
+const CHUNKS: usize = 4;
+
+/// Which rows of one table each rank gets, and where those go in another table that come to this rank.
+pub(super) struct Moves {
+    /// For each rank consecutive ranges of this rank's rows.
+    pub(super) sent: Vec<Vec<Range<usize>>>,
+    /// Of each rank the number of its first row that comes here.
+    pub(super) first: Vec<usize>,
+    /// Of each rank where its ranges of rows go. All of them together cover the first rows of the other table.
+    pub(super) received: Vec<Vec<Range<usize>>>,
+}
+
+impl Moves {
+    /// The rows that come.
+    pub(super) fn len(&self) -> usize {
+        self.received.iter().flatten().map(Range::len).sum()
+    }
+
+    /// How many rows come of each rank.
+    pub(super) fn lens(&self) -> Vec<usize> {
+        self.received.iter().map(|ranges| lens(ranges)).collect()
+    }
+
+    /// Enqueues the moves on the first of two streams, the home of `to`, or on the second one, for which it then waits.
+    ///
+    /// # Safety
+    /// The rows of `from` are there when the first stream has come to the moves, and are not changed until it has gone on.
+    pub(super) unsafe fn enqueue<K: RankKey, V: SortValue>(
+        &self,
+        ranks: &Communicator,
+        [on, link]: [&Stream; 2],
+        from: &Table<K, V>,
+        to: &mut Table<K, V>,
+    ) -> DistResult<()> {
+        match ranks.peers() {
+            // SAFETY: the caller's promise.
+            Some(peers) => unsafe { self.by_peers(ranks, peers, on, from, to) },
+            None => self.by_backend(ranks, link, from, to),
+        }
+    }
+
+    fn by_backend<K: RankKey, V: SortValue>(
+        &self,
+        ranks: &Communicator,
+        link: &Stream,
+        from: &Table<K, V>,
+        to: &mut Table<K, V>,
+    ) -> DistResult<()> {
+        let (rank, mut group) = (ranks.rank(), ranks.group().counted());
+        let TableMut { keys, values } = to.as_mut().split_at(self.len()).0;
+        let of_keys = self.sent(&from.keys);
+        let mut to_keys = self.received(keys);
+        let of_values = from.values.as_ref().map(|values| self.sent(values));
+        let mut to_values = values.map(|values| self.received(values));
+        copy_own(rank, &of_keys, &mut to_keys)?;
+        if let (Some(from), Some(to)) = (&of_values, &mut to_values) {
+            copy_own(rank, from, to)?;
+            group = exchange_with_others(group, rank, from, to)?;
+        }
+        exchange_with_others(group, rank, &of_keys, &mut to_keys)?.enqueue(link)
+    }
+
+    /// What this rank sends, each range with the rank that it goes to.
+    fn sent<'a, T: Pod>(&self, from: &'a DeviceBuffer<T>) -> Vec<Sent<'a, T>> {
+        let ranges = (0..).zip(&self.sent).flat_map(|(to, ranges)| {
+            ranges.iter().map(move |range| (to, from.slice(range.clone())))
+        });
+        ranges.collect()
+    }
+
+    /// Where the ranges go that come, each with the rank that it comes from.
+    fn received<'a, T: Pod>(&self, to: DeviceSliceMut<'a, T>) -> Vec<Received<'a, T>> {
+        let mut ranges: Vec<(Range<usize>, u32)> = (0..)
+            .zip(&self.received)
+            .flat_map(|(from, ranges)| ranges.iter().map(move |range| (range.clone(), from)))
+            .collect();
+        ranges.sort_by_key(|(range, _)| (range.start, range.end));
+        divide(to, ranges.into_iter().map(|(range, from)| (from, range.len())))
+    }
+
+    /// # Safety
+    /// As [`enqueue`](Self::enqueue).
+    unsafe fn by_peers<K: RankKey, V: SortValue>(
+        &self,
+        ranks: &Communicator,
+        peers: &PeerMemory,
+        on: &Stream,
+        from: &Table<K, V>,
+        to: &mut Table<K, V>,
+    ) -> DistResult<()> {
+        let mut columns = vec![Column::new(&from.keys, &mut to.keys)];
+        if let (Some(from), Some(to)) = (&from.values, &mut to.values) {
+            columns.push(Column::new(from, to));
+        }
+        let own = ranks.rank() as usize;
+        let others = || (0..ranks.size() as usize).filter(|rank| *rank != own);
+        let sent: Vec<_> = others()
+            .flat_map(|to| columns.iter().map(move |column| (to, *column)))
+            .map(|(to, column)| (to as u32, column.message(&self.sent[to])))
+            .filter(|(_, rows)| rows.rows > 0)
+            .collect();
+        let received: Vec<_> = others()
+            .flat_map(|rank| columns.iter().map(move |column| (rank, *column)))
+            .map(|(rank, column)| column.landing(rank, self.first[rank], &self.received[rank]))
+            .filter(|landing| landing.rows > 0)
+            .collect();
+        let copy_own = || {
+            let ranges = || self.sent[own].iter().zip(&self.received[own]);
+            columns.iter().try_for_each(|column| {
+                ranges().try_for_each(|(from, to)| column.copy(on, from.clone(), to.start))
+            })
+        };
+        let mut memory = ForeignMemory::new().writes(&mut to.keys);
+        if let Some(values) = &mut to.values {
+            memory = memory.writes(values);
+        }
+        let exchange = || {
+            // SAFETY: the caller's promise of `from`, and `memory` names `to`; no two ranges are the same there.
+            unsafe { peers.exchange(on, (&sent, &received), CHUNKS, copy_own) }
+        };
+        // SAFETY: beside `memory`, `from` alone is used, by the caller's promise; `on` waits for all lanes.
+        unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }
+    }
+}
+
+/// An array of one table, and that of another one, by their addresses.
+#[derive(Clone, Copy)]
+struct Column {
+    from: u64,
+    to: u64,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Column {
+    fn new<T: Pod>(from: &DeviceBuffer<T>, to: &mut DeviceBuffer<T>) -> Self {
+        let (from, to) = (from.raw().address, to.as_device_ptr().address());
+        Self { from, to, size: size_of::<T>() }
+    }
+
+    /// The bytes before the first row of a message, which are sent with it.
+    fn bytes_before(self, first: usize) -> usize {
+        first * self.size % ALIGNMENT
+    }
+
+    /// The message of consecutive ranges of rows.
+    fn message(self, ranges: &[Range<usize>]) -> Rows {
+        let (first, rows) = (ranges.first().map_or(0, |range| range.start), lens(ranges));
+        let before = if rows == 0 { 0 } else { self.bytes_before(first) };
+        let address = self.from + (first * self.size - before) as u64;
+        Rows::of_bytes(address, before + rows * self.size)
+    }
+
+    /// The message of another rank, with `first` as its first row, and the ranges of rows where it goes.
+    fn landing(self, from: usize, first: usize, ranges: &[Range<usize>]) -> Landing<'_> {
+        let rows = lens(ranges);
+        let before = if rows == 0 { 0 } else { self.bytes_before(first) };
+        let land = move |on: &Stream, at: u64, part: Range<usize>| {
+            let mut next = before;
+            for range in ranges {
+                let bytes = next..next + range.len() * self.size;
+                let (begin, end) = (part.start.max(bytes.start), part.end.min(bytes.end));
+                if begin < end {
+                    let to = self.to + (range.start * self.size + begin - bytes.start) as u64;
+                    // SAFETY: the chunk stays until the stream has gone on, and so does the table, where the range is this message's.
+                    unsafe { copy_bytes(on, to, at + (begin - part.start) as u64, end - begin) }?;
+                }
+                next = bytes.end;
+            }
+            Ok(())
+        };
+        let rows = before + rows * self.size;
+        Landing { from: from as u32, row_bytes: 1, rows, land: Box::new(land) }
+    }
+
+    /// Copies rows of this rank itself.
+    fn copy(self, on: &Stream, from: Range<usize>, to: usize) -> DistResult<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let at = |table: u64, row: usize| table + (row * self.size) as u64;
+        let bytes = from.len() * self.size;
+        // SAFETY: the promises of `Moves::enqueue`: both tables stay until `on` has gone on, and the range is this rank's.
+        unsafe { copy_bytes(on, at(self.to, to), at(self.from, from.start), bytes) }
+    }
+}
+
+/// How many rows there are in all ranges.
+fn lens(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(Range::len).sum()
+}
