@@ -23,11 +23,11 @@ use std::array;
 use std::ops::Range;
 
 use cuda_driver::sys;
-use cuda_std::launch::{Args, LaunchConfig};
+use cuda_std::launch::{Args, Grid1, LaunchConfig};
 use ferrowarp::memory::resource::StreamRef;
-use ferrowarp::ops::copy_pitched;
 use ferrowarp::{Gpu, Stream};
 use kernels_gpu::peers::MAX_RANKS;
+use kernels_gpu::quads::{QUAD_BYTES, Quad};
 
 use super::kernels::{Unordered, UnorderedRows};
 use super::{PeerMemory, SLOTS, lock};
@@ -41,6 +41,10 @@ pub(crate) const CHUNKS: usize = 8;
 const LEAST_CHUNK_BYTES: usize = 4 << 20;
 /// Chunks begin at a multiple of so many rows: tiles of a transpose stay whole, and addresses aligned.
 const GRANULE: usize = 128;
+
+/// Blocks of a kernel that writes to another device. Two of them fill the link, and leave most of each multiprocessor to what takes the
+/// chunks that come: blocks that wait for the link would keep it out, and the other rank's slots full.
+const COPY_BLOCKS: u32 = 66;
 
 /// Rows of bytes on this rank's device.
 #[derive(Clone, Copy, Debug)]
@@ -273,11 +277,59 @@ unsafe fn copy_rows(on: &Stream, rows: Rows, part: Range<usize>, to: u64) -> Dis
         // SAFETY: the caller's promise.
         return unsafe { copy_bytes(on, to, from, part.len() * row_bytes) };
     }
-    let len = (part.len() - 1) * pitch_bytes + row_bytes;
+    let is_quads = |bytes: u64| bytes.is_multiple_of(QUAD_BYTES as u64);
+    if ![from, to, row_bytes as u64, pitch_bytes as u64].into_iter().all(is_quads) {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            copy_rows_by_engine(on, (from, pitch_bytes), (to, row_bytes), part.len())
+        };
+    }
+    let (width, pitch) = (row_bytes / QUAD_BYTES, pitch_bytes / QUAD_BYTES);
+    let len = (part.len() - 1) * pitch + width;
     // SAFETY: the caller's promise.
     let (x, mut out) =
-        unsafe { (Unordered::new(from, len), UnorderedRows::new(to, row_bytes, part.len())) };
-    Ok(copy_pitched::<u8>(on, &x, pitch_bytes, &mut out)?)
+        unsafe { (Unordered::new(from, len), UnorderedRows::new(to, width, part.len())) };
+    let blocks = Grid1::new(COPY_BLOCKS);
+    Ok(kernels_gpu::elementwise::copy::copy_rows::<Quad>::launch(
+        on,
+        blocks,
+        &x,
+        pitch as u64,
+        &mut out,
+    )?)
+}
+
+/// As [`copy_rows`], of rows of any alignment.
+///
+/// # Safety
+/// As there.
+unsafe fn copy_rows_by_engine(
+    on: &Stream,
+    (from, from_pitch): (u64, usize),
+    (to, row_bytes): (u64, usize),
+    rows: usize,
+) -> DistResult<()> {
+    let copy = sys::Copy2D {
+        src_x_bytes: 0,
+        src_y: 0,
+        src_memory_type: sys::memory_type::DEVICE,
+        src_host: std::ptr::null(),
+        src_device: from,
+        src_array: std::ptr::null_mut(),
+        src_pitch: from_pitch,
+        dst_x_bytes: 0,
+        dst_y: 0,
+        dst_memory_type: sys::memory_type::DEVICE,
+        dst_host: std::ptr::null_mut(),
+        dst_device: to,
+        dst_array: std::ptr::null_mut(),
+        dst_pitch: row_bytes,
+        width_bytes: row_bytes,
+        height: rows,
+    };
+    let stream = StreamRef::of(on).as_raw().cast();
+    // SAFETY: the caller's promise.
+    check("cuMemcpy2DAsync", unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) })
 }
 
 /// How a message is cut, which sender and receiver find alike.
@@ -290,10 +342,11 @@ struct Chunks {
 
 impl Chunks {
     fn new(row_bytes: usize, rows: usize, chunks: usize, slot_bytes: usize) -> Self {
-        let bytes =
-            (rows * row_bytes / chunks).clamp(LEAST_CHUNK_BYTES.min(slot_bytes), slot_bytes);
-        let step = (bytes / row_bytes.max(1)).max(1);
-        let step = if step < GRANULE { step } else { step / GRANULE * GRANULE };
+        let granules = |rows: usize| if rows < GRANULE { rows } else { rows / GRANULE * GRANULE };
+        let most = granules((slot_bytes / row_bytes.max(1)).max(1));
+        let wanted = chunks.min(rows * row_bytes / LEAST_CHUNK_BYTES);
+        let count = wanted.max(rows.div_ceil(most)).max(1);
+        let step = rows.div_ceil(count).next_multiple_of(GRANULE).min(most);
         Self { rows, step }
     }
 

@@ -106,26 +106,26 @@ unsafe impl<T> DeviceWrite<T> for Unordered {
     }
 }
 
-/// Rows of bytes without gaps, by their address, as [`Unordered`].
+/// Rows without gaps, by their address, as [`Unordered`].
 #[derive(Clone, Copy)]
 pub(super) struct UnorderedRows {
     address: u64,
-    row_bytes: usize,
+    width: usize,
     rows: usize,
 }
 
 impl UnorderedRows {
     /// # Safety
-    /// As of [`Unordered::new`], for the bytes of all rows.
-    pub(super) unsafe fn new(address: u64, row_bytes: usize, rows: usize) -> Self {
-        Self { address, row_bytes, rows }
+    /// As of [`Unordered::new`], for the `width` elements of each of the rows.
+    pub(super) unsafe fn new(address: u64, width: usize, rows: usize) -> Self {
+        Self { address, width, rows }
     }
 }
 
 // SAFETY: the promise of `new`.
-unsafe impl DeviceWritePitched<u8> for UnorderedRows {
+unsafe impl<T> DeviceWritePitched<T> for UnorderedRows {
     fn raw_pitched(&mut self) -> (RawSlice<'_>, usize, usize, usize) {
-        let Self { address, row_bytes, rows } = *self;
-        (RawSlice { address, len: rows * row_bytes, home: None }, row_bytes, rows, row_bytes)
+        let Self { address, width, rows } = *self;
+        (RawSlice { address, len: rows * width, home: None }, width, rows, width)
     }
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{SortOptions, SortValue};
-use ferrowarp::{AsStream, DeviceBuffer, Gpu, Stream};
+use ferrowarp::{AsStream, DeviceBuffer, Event, Gpu, Stream};
 
 use super::key::RankKey;
 use super::plan::{BUCKETS, Batch, Buckets, moves};
@@ -27,6 +27,7 @@ use crate::ops::shares::Shares;
 const BATCHES: usize = 64;
 /// Streams that sort batches side by side: while the last blocks of one's launch run, those of another fill the device.
 const LANES: usize = 8;
+const _: () = assert!(BATCHES >= LANES);
 
 /// What came of it.
 pub(super) enum Outcome<K: RankKey, V: SortValue> {
@@ -46,17 +47,20 @@ pub(super) fn sort<K: RankKey, V: SortValue>(
     scratch: &mut Scratch,
 ) -> DistResult<Outcome<K, V>> {
     let on = on.as_stream();
-    let streams = Streams::new(ranks.gpu())?;
+    let home = ranks.gpu().create_stream()?;
     let bits = 8 * size_of::<K>() as u32;
     let highest = SortOptions::ASCENDING.bits(bits - 8..bits);
-    let grouped = Table::sorted([on, &streams.home], keys, values, highest, scratch)?;
+    let grouped = Table::sorted([on, &home], keys, values, highest, scratch)?;
+    let end_of_grouping = home.record_event()?;
+    let streams = Streams::new(ranks.gpu(), home)?;
     let buckets = gather(ranks, on, &grouped.keys, before, scratch)?;
     let shares: Vec<_> = (0..ranks.size()).map(|rank| after.range(rank)).collect();
     let Some(divided) = buckets.divided(shares.iter().map(|share| share.end)) else {
         return Ok(Outcome::Skewed(grouped));
     };
     let lower = SortOptions::ASCENDING.bits(0..bits - 8);
-    let sorting = Sorting { ranks, on, streams, buckets, shares, divided, options, lower };
+    let sorting =
+        Sorting { ranks, on, streams, end_of_grouping, buckets, shares, divided, options, lower };
     sorting.run(grouped, scratch).map(Outcome::Sorted)
 }
 
@@ -92,8 +96,8 @@ struct Streams {
 }
 
 impl Streams {
-    fn new(gpu: &Gpu) -> DistResult<Self> {
-        let (home, urgent) = (gpu.create_stream()?, *gpu.stream_priorities()?.start());
+    fn new(gpu: &Gpu, home: Stream) -> DistResult<Self> {
+        let urgent = *gpu.stream_priorities()?.start();
         let link = gpu.create_stream_with_priority(urgent)?;
         let lanes = (0..LANES).map(|_| gpu.create_stream()).collect::<Result<_, _>>()?;
         Ok(Self { home, link, lanes })
@@ -113,6 +117,7 @@ struct Sorting<'a> {
     ranks: &'a Communicator,
     on: &'a Stream,
     streams: Streams,
+    end_of_grouping: Event,
     buckets: Buckets,
     /// The share of the result that each rank gets.
     shares: Vec<Range<usize>>,
@@ -138,24 +143,33 @@ impl Sorting<'_> {
             self.shares.iter().map(|share| self.buckets.batches(share, BATCHES)).collect();
         let [first, last] = self.buckets.edge_lens(&self.shares[self.own()]);
         let middle = whole[self.own()].iter().map(Batch::len);
-        let lens: Vec<usize> = std::iter::once(first).chain(middle).chain([last]).collect();
-        let mut lanes = self.lanes(&whole[self.own()], &lens, has_values)?;
+        let mut lens: Vec<usize> = std::iter::once(first).chain(middle).chain([last]).collect();
+        let of_buckets = whole[self.own()].iter().flat_map(Batch::lens);
+        let longest = of_buckets.chain([first, last]).max().unwrap_or(0);
         // SAFETY: the batches cover it.
         let mut out = unsafe { Table::unwritten(self.on, lens.iter().sum(), has_values) }?;
-        let parts = out.as_mut().divide(lens);
-        let homes = (0..parts.len()).map(|part| &self.streams.lanes[part % LANES]);
-        TableMut::rehome_parts(homes.zip(parts).collect(), |mut parts| {
-            let after = parts.split_off(1 + BATCHES);
-            let middle = parts.split_off(1);
-            for (batch, out) in middle.into_iter().enumerate() {
-                let batches: Vec<&Batch> = whole.iter().map(|batches| &batches[batch]).collect();
-                self.sort(&batches, &grouped, &mut lanes[(1 + batch) % LANES], out)?;
-            }
-            let edges = self.edges(&mut grouped, scratch)?;
-            for (edge, out) in parts.into_iter().chain(after).enumerate() {
-                let batches: Vec<&Batch> = edges.iter().map(|edges| &edges[edge]).collect();
-                let lane = if edge == 0 { 0 } else { (1 + BATCHES) % LANES };
-                self.sort(&batches, &grouped, &mut lanes[lane], out)?;
+        let mut parts = out.as_mut().divide(lens.iter().copied());
+        // The edges come last: first that at the end, then that at the beginning.
+        lens.rotate_left(1);
+        parts.rotate_left(1);
+        // Each is made when the first batch is sorted in it: meanwhile the device is at work in those before.
+        let mut lanes: Vec<Lane<'_, K, V>> = Vec::new();
+        let homes = (0..parts.len()).map(|batch| &self.streams.lanes[batch % LANES]);
+        TableMut::rehome_parts(homes.zip(parts).collect(), |parts| {
+            let mut edges = Vec::new();
+            for (batch, out) in parts.into_iter().enumerate() {
+                if lanes.len() < LANES {
+                    lanes.push(self.lane(batch, &lens, longest, has_values)?);
+                }
+                if batch == BATCHES {
+                    edges = self.edges(&mut grouped, scratch)?;
+                }
+                let of_rank = |rank: usize| match batch.checked_sub(BATCHES) {
+                    None => &whole[rank][batch],
+                    Some(edge) => &edges[rank][1 - edge],
+                };
+                let batches: Vec<&Batch> = (0..whole.len()).map(of_rank).collect();
+                self.sort(&batches, &grouped, &mut lanes[batch % LANES], out)?;
             }
             Ok(())
         })?;
@@ -164,27 +178,23 @@ impl Sorting<'_> {
         Ok(out)
     }
 
-    /// The lanes, with room for the longest of their batches, whose keys are `lens`, and scratch for the longest bucket. They begin
+    /// A lane, with room for the longest of its batches, whose keys are `lens`, and scratch for a bucket of `longest` keys. It begins
     /// after the keys were grouped.
-    fn lanes<'s, K: RankKey, V: SortValue>(
-        &'s self,
-        whole: &[Batch],
+    fn lane<K: RankKey, V: SortValue>(
+        &self,
+        number: usize,
         lens: &[usize],
+        longest: usize,
         has_values: bool,
-    ) -> DistResult<Vec<Lane<'s, K, V>>> {
-        let of_buckets = whole.iter().flat_map(Batch::lens);
-        let longest = of_buckets.chain([lens[0], lens[lens.len() - 1]]).max().unwrap_or(0);
+    ) -> DistResult<Lane<'_, K, V>> {
+        let stream = &self.streams.lanes[number];
+        let most = lens.iter().copied().skip(number).step_by(LANES).max().unwrap_or(0);
+        // SAFETY: of each batch the ranks write what is then read.
+        let received = unsafe { Table::unwritten(stream, most, has_values) }?;
         let scratch = Table::<K, V>::scratch_bytes(longest, has_values);
-        let grouped = self.streams.home.record_event()?;
-        let lane = |(first, stream): (usize, &'s Stream)| -> DistResult<Lane<'s, K, V>> {
-            let of_lane = lens.iter().copied().skip(first).step_by(LANES);
-            // SAFETY: of each batch the ranks write what is then read.
-            let received =
-                unsafe { Table::unwritten(stream, of_lane.max().unwrap_or(0), has_values) }?;
-            stream.wait_event(&grouped)?;
-            Ok(Lane { stream, received, scratch: Scratch::with_bytes_async(stream, scratch)? })
-        };
-        self.streams.lanes.iter().enumerate().map(lane).collect()
+        let scratch = Scratch::with_bytes_async(stream, scratch)?;
+        stream.wait_event(&self.end_of_grouping)?;
+        Ok(Lane { stream, received, scratch })
     }
 
     /// Exchanges a batch of each rank, and sorts the buckets of this rank's, each by itself, to where they belong in the result.

@@ -20,7 +20,7 @@ const OPERATION: &str = "the exchange of a sort over ranks";
 /// Messages to other ranks begin at multiples of so many bytes, as the copy engines and the staging memory like them.
 const ALIGNMENT: usize = 128;
 /// Chunks of a message, at least: other messages follow.
-const CHUNKS: usize = 4;
+const CHUNKS: usize = 2;
 
 /// Which rows of one table each rank gets, and where those go in another table that come to this rank.
 pub(super) struct Moves {
