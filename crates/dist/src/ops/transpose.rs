@@ -96,8 +96,8 @@ fn by_peers<T: Pod>(
     // SAFETY: the rows of all ranks cover it.
     let mut out = unsafe { unwritten(on, gets * pitch) }?;
     let to = out.as_device_ptr().address();
-    // Puts rows of a rank, `x_pitch` elements apart at an address, into their place.
-    let place = |on: &Stream, at: u64, x_pitch: usize, rank: u32, part: Range<usize>| {
+    // Puts rows of a rank, at an address and so many elements apart, into their place.
+    let place = |on: &Stream, (at, x_pitch, rank, part): (u64, usize, u32, Range<usize>)| {
         let start = rows.start_of(rank) + part.start;
         if part.is_empty() || gets == 0 {
             return Ok(());
@@ -117,14 +117,28 @@ fn by_peers<T: Pod>(
         (to, Rows { address: start_of(to), row_bytes, pitch_bytes, rows: height })
     });
     let sent: Vec<_> = sent.filter(|(_, rows)| rows.rows * rows.row_bytes > 0).collect();
+    let own_rows = |part: Range<usize>| {
+        (from + ((part.start * width + columns.start_of(own)) * size) as u64, width, own, part)
+    };
+    // The rank whose chunks this rank's own rows go with, a part with each: all at once, they would keep the link waiting.
+    let paced_by = others().find(|rank| gets > 0 && rows.len_of(*rank) > 0);
     let received = others().map(|rank| Landing {
         from: rank,
         row_bytes: gets * size,
         rows: if gets == 0 { 0 } else { rows.len_of(rank) },
-        land: Box::new(move |on, at, part| place(on, at, gets, rank, part)),
+        land: Box::new(move |on, at, part| {
+            place(on, (at, gets, rank, part.clone()))?;
+            match paced_by == Some(rank) {
+                true => place(on, own_rows(in_proportion(part, rows.len_of(rank), height))),
+                false => Ok(()),
+            }
+        }),
     });
     let received: Vec<_> = received.collect();
-    let beside = || place(on, start_of(own), width, own, 0..height);
+    let beside = || match paced_by {
+        Some(_) => Ok(()),
+        None => place(on, own_rows(0..height)),
+    };
     let memory = ForeignMemory::new().reads(&x).writes(&mut out);
     let exchange = || {
         // SAFETY: `memory` names the rows that are sent, and the result, which others reach when `on` has gone on. The places of
@@ -134,6 +148,13 @@ fn by_peers<T: Pod>(
     // SAFETY: what is enqueued uses `memory` alone, and the communicator's own, which does not end before; `on` waits for all lanes.
     unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }?;
     Ok(out)
+}
+
+/// Of `to` rows as many as `part` is of `from` rows, in whole tiles.
+fn in_proportion(part: Range<usize>, from: usize, to: usize) -> Range<usize> {
+    const TILES: usize = 128;
+    let place = |row: usize| if row == from { to } else { row * to / from / TILES * TILES };
+    place(part.start)..place(part.end)
 }
 
 /// Checks the shares, and the length of a rank's rows; returns how long a row is.
@@ -285,5 +306,24 @@ impl Turn<'_> {
             }
         }
         Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_in_proportion_cover_all_rows() {
+        for (from, to) in [(1000, 1000), (1, 700), (700, 1), (999, 1234), (5, 0)] {
+            let mut next = 0;
+            for start in (0..from).step_by(256) {
+                let part = in_proportion(start..(start + 256).min(from), from, to);
+                assert_eq!(part.start, next);
+                next = part.end;
+            }
+            assert_eq!(next, to);
+        }
+        assert_eq!(in_proportion(256..512, 1000, 1000), 256..512);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A chunk of a message is a number of its rows. The sender writes it to a slot in the receiver's staging memory,
 //! and the receiver moves it to where it belongs: by a copy, or by whatever it does with it at once, such as a transpose. Copies
-//! between devices have a lane for each receiver, a stream or two of high priority, and what arrives one for each sender.
+//! between devices have a lane for each receiver, a stream or three of high priority, and what arrives one for each sender.
 //!
 //! Bytes without gaps are sent by the copy engine, which leaves the multiprocessors to the kernels that run meanwhile. Rows with
 //! gaps are sent by a kernel, for which the link is the faster way (two H200s: 361 GB/s in both directions at once, and 263 by
@@ -42,7 +42,7 @@ const LEAST_CHUNK_BYTES: usize = 4 << 20;
 /// Chunks begin at a multiple of so many rows: tiles of a transpose stay whole, and addresses aligned.
 const GRANULE: usize = 128;
 
-/// Blocks of a kernel that writes to another device. Two of them fill the link, and leave most of each multiprocessor to what takes the
+/// Blocks of a kernel that writes to another device. Three of them fill the link, and leave most of each multiprocessor to what takes the
 /// chunks that come: blocks that wait for the link would keep it out, and the other rank's slots full.
 const COPY_BLOCKS: u32 = 66;
 
@@ -120,7 +120,7 @@ struct Lane {
 impl Lanes {
     pub(super) fn new(gpu: &Gpu, rank: usize, ranks: usize) -> DistResult<Self> {
         // One copy leaves the link idle while it begins and ends; with several receivers others fill that.
-        let to_each = if ranks == 2 { 2 } else { 1 };
+        let to_each = if ranks == 2 { 3 } else { 1 };
         let priority = *gpu.stream_priorities()?.start();
         let lanes = |count: usize| -> DistResult<[Vec<Lane>; MAX_RANKS]> {
             let mut all = array::from_fn(|_| Vec::new());

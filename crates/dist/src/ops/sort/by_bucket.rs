@@ -24,9 +24,9 @@ use crate::ops::memory::unwritten;
 use crate::ops::shares::Shares;
 
 /// Batches of whole buckets.
-const BATCHES: usize = 64;
+const BATCHES: usize = 32;
 /// Streams that sort batches side by side: while the last blocks of one's launch run, those of another fill the device.
-const LANES: usize = 8;
+const LANES: usize = 4;
 const _: () = assert!(BATCHES >= LANES);
 
 /// What came of it.
