@@ -18,6 +18,10 @@
 //! the second ones, and so on. Even if the device took all lanes for one stream, the first round of all ranks would end, since no
 //! chunk of it waits for a slot which a later one frees; then the second round, and so on. So what can happen is the same as if each
 //! pair of ranks had a queue of its own, like sends and receives of a group over NCCL.
+//!
+//! For that a chunk and the flag that says it is there are enqueued together, before anything that waits. The host may wait for the
+//! device when it enqueues a kernel for the first time, and so for a rank which waits for a chunk of this one. That a chunk was taken may be said a
+//! round later: there are more slots.
 
 use std::array;
 use std::ops::Range;
@@ -42,6 +46,10 @@ const LEAST_CHUNK_BYTES: usize = 4 << 20;
 /// Chunks begin at a multiple of so many rows: tiles of a transpose stay whole, and addresses aligned.
 const GRANULE: usize = 128;
 
+/// Lanes between two ranks for rows that kernels send, and for bytes that the copy engine sends, of which one copy nearly fills the link:
+/// what waits in a lane takes a place on a multiprocessor.
+const KERNEL_LANES: usize = 3;
+const ENGINE_LANES: usize = 2;
 /// Blocks of a kernel that writes to another device. Three of them fill the link, and leave most of each multiprocessor to what takes the
 /// chunks that come: blocks that wait for the link would keep it out, and the other rank's slots full.
 const COPY_BLOCKS: u32 = 66;
@@ -63,6 +71,10 @@ impl Rows {
     /// Bytes without gaps.
     pub(crate) fn of_bytes(address: u64, bytes: usize) -> Self {
         Self { address, row_bytes: 1, pitch_bytes: 1, rows: bytes }
+    }
+
+    fn has_gaps(self) -> bool {
+        self.pitch_bytes != self.row_bytes
     }
 }
 
@@ -120,7 +132,7 @@ struct Lane {
 impl Lanes {
     pub(super) fn new(gpu: &Gpu, rank: usize, ranks: usize) -> DistResult<Self> {
         // One copy leaves the link idle while it begins and ends; with several receivers others fill that.
-        let to_each = if ranks == 2 { 3 } else { 1 };
+        let to_each = if ranks == 2 { KERNEL_LANES } else { 1 };
         let priority = *gpu.stream_priorities()?.start();
         let lanes = |count: usize| -> DistResult<[Vec<Lane>; MAX_RANKS]> {
             let mut all = array::from_fn(|_| Vec::new());
@@ -203,7 +215,7 @@ impl PeerMemory {
         let number = lanes.sent[to];
         let slot = number as usize % SLOTS;
         let of_peer = &mut lanes.to[to];
-        let count = of_peer.len();
+        let count = if rows.has_gaps() { of_peer.len() } else { of_peer.len().min(ENGINE_LANES) };
         let lane = &mut of_peer[number as usize % count];
         // The slot's last chunk was taken. (Its number, from 1.)
         let is_free = (number as usize >= SLOTS)
@@ -214,6 +226,8 @@ impl PeerMemory {
         // write, and the receiver has taken what was there.
         unsafe { copy_rows(&lane.stream, rows, part, target) }?;
         lane.pending = Some((self.flag(to, FILLED, self.rank, slot), number.wrapping_add(1)));
+        // At once: see the module for why it ends.
+        self.pass(lane, None)?;
         lanes.sent[to] = number.wrapping_add(1);
         Ok(())
     }
@@ -273,7 +287,7 @@ const EMPTIED: usize = 1;
 unsafe fn copy_rows(on: &Stream, rows: Rows, part: Range<usize>, to: u64) -> DistResult<()> {
     let Rows { address, row_bytes, pitch_bytes, .. } = rows;
     let from = address + (part.start * pitch_bytes) as u64;
-    if pitch_bytes == row_bytes {
+    if !rows.has_gaps() {
         // SAFETY: the caller's promise.
         return unsafe { copy_bytes(on, to, from, part.len() * row_bytes) };
     }

@@ -20,7 +20,7 @@
 //! descending order, more runs than a merge has use for).
 //!
 //! With [`Method::ExchangeFirst`] keys of 32 or 64 bits, ascending, are first exchanged, in batches, by their highest bits, and
-//! sorted while later batches are under way, with the same splitters and the same result. That is what many such keys get where
+//! sorted while later batches are under way, with the same splitters and the same result. That is what 2²⁸ such keys a rank, and more, get where
 //! the ranks [reach each other's memory](Communicator::has_peer_memory), if no method is asked for: their copy engines then move
 //! the keys, and leave the multiprocessors to the sort.
 //!
@@ -79,8 +79,8 @@ pub enum Method {
     ExchangeFirst,
 }
 
-/// The fewest keys of a rank, on average, of which the exchange comes first.
-const MANY_KEYS: usize = 1 << 22;
+/// The fewest keys of a rank, on average, of which the exchange comes first. It is hundreds of launches, which take the host 7 to 10 ms.
+const MANY_KEYS: usize = 1 << 28;
 
 /// Which way a sort goes, and which shares it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
