@@ -360,7 +360,7 @@ impl Chunks {
         let most = granules((slot_bytes / row_bytes.max(1)).max(1));
         let wanted = chunks.min(rows * row_bytes / LEAST_CHUNK_BYTES);
         let count = wanted.max(rows.div_ceil(most)).max(1);
-        let step = rows.div_ceil(count).next_multiple_of(GRANULE).min(most);
+        let step = rows.div_ceil(count).next_multiple_of(GRANULE).clamp(1, most);
         Self { rows, step }
     }
 
