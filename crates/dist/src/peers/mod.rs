@@ -25,7 +25,7 @@ mod kernels;
 mod memory;
 mod reduce;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::error::DistResult;
 use crate::transport::Primitive;
 
 /// The memory of each of some ranks.
-fn ranks(gpu: &Gpu, count: usize) -> DistResult<Vec<PeerMemory>> {
+pub(crate) fn ranks(gpu: &Gpu, count: usize) -> DistResult<Vec<PeerMemory>> {
     let all = Mapping::of_one_process(gpu, count, BYTES).into_iter().enumerate();
     all.map(|(rank, mapping)| {
         Ok(PeerMemory {

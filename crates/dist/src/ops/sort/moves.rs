@@ -211,3 +211,64 @@ impl Column {
 fn lens(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(Range::len).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use ferrowarp::{Gpu, Stream};
+
+    use super::*;
+    use crate::peers::tests::ranks;
+
+    /// Two ranks of one process give each other ranges of their rows, which begin at any of them, and lie there as the moves say.
+    #[test]
+    fn ranges_come_to_their_places() -> DistResult<()> {
+        const LEN: usize = 3_000_000;
+        let gpu = Gpu::new()?;
+        let all = ranks(&gpu, 2)?;
+        let streams: Vec<Stream> = (0..2).map(|_| gpu.create_stream()).collect::<Result<_, _>>()?;
+        let row = |rank: usize, at: usize| (at * 2 + rank) as u64;
+        // What each gives the other one: two ranges, of which the first is long enough for several chunks.
+        let given = [vec![37..2_000_001, 2_000_001..2_000_004], vec![5..6, 6..1_700_000]];
+        // Its own ranges, of five rows each, lie before each of those that come.
+        let place = |ranges: &[Range<usize>]| {
+            let mut next = 0;
+            let after = |range: &Range<usize>| {
+                let begin = next + 5;
+                next = begin + range.len();
+                begin..next
+            };
+            ranges.iter().map(after).collect::<Vec<_>>()
+        };
+        let mut tables = Vec::new();
+        for (rank, stream) in streams.iter().enumerate() {
+            let rows: Vec<u64> = (0..LEN).map(|at| row(rank, at)).collect();
+            let to = DeviceBuffer::<u64>::zeroed(stream, LEN)?;
+            tables.push((DeviceBuffer::from_slice(stream, &rows)?, to));
+        }
+        gpu.synchronize()?;
+        for (rank, (from, to)) in tables.iter_mut().enumerate() {
+            let (other, column) = (1 - rank, Column::new(from, to));
+            let places = place(&given[other]);
+            let sent = [(other as u32, column.message(&given[rank]))];
+            let received = [column.landing(other, given[other][0].start, &places)];
+            let own = || {
+                places
+                    .iter()
+                    .try_for_each(|place| column.copy(&streams[rank], 10..15, place.start - 5))
+            };
+            // SAFETY: the tables are there, and nothing else uses them before the streams are waited for.
+            unsafe { all[rank].exchange(&streams[rank], (&sent, &received), CHUNKS, own) }?;
+        }
+        streams.iter().try_for_each(Stream::synchronize)?;
+        for (rank, (_, to)) in tables.iter().enumerate() {
+            let (found, other) = (to.to_vec()?, 1 - rank);
+            for (range, place) in given[other].iter().zip(place(&given[other])) {
+                let expected = range.clone().map(|at| row(other, at));
+                assert!(found[place.clone()].iter().copied().eq(expected), "rank {rank}");
+                let own = (10..15).map(|at| row(rank, at));
+                assert!(found[place.start - 5..place.start].iter().copied().eq(own));
+            }
+        }
+        Ok(())
+    }
+}
