@@ -5,8 +5,8 @@
 //! between devices have a lane for each receiver, a stream or three of high priority, and what arrives one for each sender.
 //!
 //! Bytes without gaps are sent by the copy engine, which leaves the multiprocessors to the kernels that run meanwhile. Rows with
-//! gaps are sent by a kernel, for which the link is the faster way (two H200s: 361 GB/s in both directions at once, and 263 by
-//! the engine).
+//! gaps are sent by a kernel where they are whole vectors: a transpose of 1 GiB a rank on two H200s took 2.05 to 2.18 ms by it, and
+//! 2.14 to 2.38 by the engine.
 //!
 //! Each slot has two flags. The receiver waits for the one that says that chunk *n* is there, and the sender, before it writes chunk *n* +
 //! [`SLOTS`] to the same slot, for the one that says that *n* was taken. Flags are set and waited for by the
@@ -20,8 +20,8 @@
 //! pair of ranks had a queue of its own, like sends and receives of a group over NCCL.
 //!
 //! For that a chunk and the flag that says it is there are enqueued together, before anything that waits. The host may wait for the
-//! device when it enqueues a kernel for the first time, and so for a rank which waits for a chunk of this one. That a chunk was taken may be said a
-//! round later: there are more slots.
+//! device when it enqueues a kernel for the first time, and so for a rank which waits for a chunk of this one. That a chunk was taken
+//! may be said a round later: there are more slots.
 
 use std::array;
 use std::ops::Range;
