@@ -37,7 +37,7 @@ pub(super) fn moves<K: RankKey>(
     let received = answers.iter().map(|words| {
         let begin = next;
         next += words[0] as usize;
-        vec![begin..next]
+        std::iter::once(begin..next).collect()
     });
     Ok(Moves {
         sent: sent.into_iter().map(|rows| vec![rows]).collect(),
