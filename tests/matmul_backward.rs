@@ -98,6 +98,9 @@ fn away_from_zero(rng: &mut StdRng) -> impl FnMut() -> f32 {
     }
 }
 
+/// Half of the distance between subnormal numbers of f16; those of the other types are smaller than any error here.
+const LEAST: f64 = 1.0 / (1u64 << 25) as f64;
+
 /// dZ and the gradient of the bias, of every activation, in these orders and with gaps.
 fn gradients_of<T: Value>(sizes: [usize; 2], orders: [Order; 3], gap: usize, half_ulp: f64)
 where
@@ -110,6 +113,7 @@ where
     let before = Host::<T>::new(orders[2], sizes, gap, || 7.0);
     let (x, y) = (upload(&of_d.values), upload(&z.values));
     let (rows, columns) = (sizes[0], sizes[1]);
+    let least = if size_of::<T>() == 2 { LEAST } else { 0.0 };
     for activation in ACTIVATIONS {
         let what = format!("{activation:?} {sizes:?} {orders:?} {gap}");
         let (mut out, mut bias) = (upload(&before.values), poisoned::<T>(columns));
@@ -132,13 +136,13 @@ where
                 let at = before.index(i, j);
                 is_inside[at] = true;
                 let value = f64::from(found[at].widen());
-                let allowed = error + (right.abs() + error) * half_ulp;
+                let allowed = error + (right.abs() + error) * half_ulp + least;
                 assert!((value - right).abs() <= allowed, "({i}, {j}): {value}, {right}: {what}");
                 total += right;
                 magnitude += of_d.at(i, j).abs();
             }
             let error = magnitude * (2f64.powi(-18) + rows as f64 * 2f64.powi(-24));
-            let allowed = error + (total.abs() + error) * half_ulp;
+            let allowed = error + (total.abs() + error) * half_ulp + least;
             let value = f64::from(bias[j].widen());
             assert!((value - total).abs() <= allowed, "bias {j}: {value} and not {total}: {what}");
         }
@@ -244,7 +248,7 @@ where
     // An element of dZ is off by the rounding of Z (the second derivatives are below 1.2), by that of its own type, and by 2^-18.
     let error = |i: usize, j: usize| {
         let of_z = 1.2 * z[i * n + j].abs() * half_ulp;
-        of_d.at(i, j).abs() * (of_z + 1.2 * half_ulp + 2f64.powi(-18))
+        of_d.at(i, j).abs() * (of_z + 1.2 * half_ulp + 2f64.powi(-18)) + LEAST
     };
     let near = |found: f64, terms: &[(f64, f64)], what: String| {
         let right: f64 = terms.iter().map(|(term, _)| term).sum();
