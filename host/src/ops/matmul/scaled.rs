@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, Grid1, Instance};
 use kernels_gpu::matmul::form::{MIDDLE, SQUARE};
 use kernels_gpu::matmul::hopper::hopper_scaled;
