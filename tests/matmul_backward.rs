@@ -128,7 +128,7 @@ where
         assert_eq!(scratch.size_bytes(), reserved);
         let (found, bias) = (out.to_vec().unwrap(), bias.to_vec().unwrap());
         let mut is_inside = vec![false; found.len()];
-        for j in 0..columns {
+        for (j, found_bias) in bias.iter().enumerate() {
             let (mut total, mut magnitude) = (0.0, 0.0);
             for i in 0..rows {
                 let right = of_d.at(i, j) * slope(activation, z.at(i, j));
@@ -143,7 +143,7 @@ where
             }
             let error = magnitude * (2f64.powi(-18) + rows as f64 * 2f64.powi(-24));
             let allowed = error + (total.abs() + error) * half_ulp + least;
-            let value = f64::from(bias[j].widen());
+            let value = f64::from(found_bias.widen());
             assert!((value - total).abs() <= allowed, "bias {j}: {value} and not {total}: {what}");
         }
         for (at, value) in found.iter().enumerate().filter(|(at, _)| !is_inside[*at]) {
