@@ -64,7 +64,7 @@ static float milliseconds(F run) {
 
 // D = A B for A of m × k and B of k × n, row-major unless transposed in memory; with a bias for each column and GELU if asked.
 template <class T, class D>
-static Rig product(Types types, const Shape& sizes, bool a_turned, bool b_turned, const T* a, const T* b, const D* bias, size_t batches) {
+static Rig product(Types types, const Shape& sizes, bool a_turned, bool b_turned, const T* a, const T* b, const D* bias, size_t batches, const float* const* blocks = nullptr) {
     size_t m = sizes[0], n = sizes[1], k = sizes[2];
     auto d = poisoned<D>(batches * m * n);
     auto workspace = bytes<char>(WORKSPACE);
@@ -77,6 +77,14 @@ static Rig product(Types types, const Shape& sizes, bool a_turned, bool b_turned
         cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_GELU_BIAS;
         LT(cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
         LT(cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+    }
+    if (blocks) {
+        // Those of the left operand, which is B, are of blocks of 128 × 128, those of the right one of 128 along K of each row of A.
+        cublasLtMatmulMatrixScale_t of_b = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F, of_a = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+        LT(cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &of_b, sizeof of_b));
+        LT(cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &of_a, sizeof of_a));
+        LT(cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &blocks[1], sizeof blocks[1]));
+        LT(cublasLtMatmulDescSetAttribute(plan->product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &blocks[0], sizeof blocks[0]));
     }
     plan->b = b_turned ? layout(types.in, k, n, batches) : layout(types.in, n, k, batches);
     plan->a = a_turned ? layout(types.in, m, k, batches) : layout(types.in, k, m, batches);
@@ -147,6 +155,12 @@ CASE("cuBLASLt", "matmul/nn/f64") { return plain<double>(F64, shape, seed); }
 CASE("cuBLASLt", "matmul/fp8-nt/E4m3") {
     auto a = normals<__nv_fp8_e4m3>(shape[0] * shape[2], seed), b = normals<__nv_fp8_e4m3>(shape[2] * shape[1], seed + 1);
     return product<__nv_fp8_e4m3, __nv_bfloat16>(E4M3, shape, false, true, a, b, nullptr, 1);
+}
+CASE("cuBLASLt", "matmul/fp8-blocks-nt/E4m3") {
+    size_t m = shape[0], n = shape[1], k = shape[2];
+    auto a = normals<__nv_fp8_e4m3>(m * k, seed), b = normals<__nv_fp8_e4m3>(k * n, seed + 1);
+    const float* scales[] = {normals<float>(m * (k / 128), seed + 2), normals<float>((n + 127) / 128 * (k / 128), seed + 3)};
+    return product<__nv_fp8_e4m3, __nv_bfloat16>(E4M3, shape, false, true, a, b, nullptr, 1, scales);
 }
 CASE("cuBLASLt", "matmul/nt/i8") {
     auto a = random<int8_t>(shape[0] * shape[2], seed), b = random<int8_t>(shape[2] * shape[1], seed + 1);

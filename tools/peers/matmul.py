@@ -68,6 +68,30 @@ def _(shape, seed):
     return scaled(shape, True)
 
 
+def scales(kind, shape, of_a, of_b):
+    """Floats of 8 bits, B turned, with scales of these shapes, which are turned as far as torch asks for."""
+    m, n, k = shape
+    a, b = normals(torch.float8_e4m3fn, m, k), normals(torch.float8_e4m3fn, n, k).t()
+    of_a, of_b = (torch.randn(shape, device="cuda") for shape in (of_a, of_b))
+    if kind == "blocks":
+        of_a, of_b = of_a.t(), of_b.t()
+    return lambda: torch._scaled_mm(
+        a, b, scale_a=of_a, scale_b=of_b, out_dtype=torch.bfloat16, use_fast_accum=False
+    )
+
+
+@case("torch", "matmul/fp8-blocks-nt/E4m3")
+def _(shape, seed):
+    m, n, k = shape
+    return scales("blocks", shape, (k // 128, m), (n // 128, k // 128))
+
+
+@case("torch", "matmul/fp8-lines-nt/E4m3")
+def _(shape, seed):
+    m, n, k = shape
+    return scales("lines", shape, (m, 1), (1, n))
+
+
 @case("torch", "matmul/batched/bf16")
 def _(shape, seed):
     batches, m, n, k = shape

@@ -137,6 +137,16 @@ impl Rounding {
     /// of the largest term for each of the 33, and 2^-13 of it for the result, so 34/32 · 2^-13 for each product.
     pub const FP8: Self = Self { sum: 34.0 / 32.0 / 8192.0, chain: 128, ..Self::ORDINARY };
 
+    /// [`FP8`](Self::FP8) with scales: those of a block are multiplied (a rounding), the sum of each 128 is added in a fused operation, which is one more
+    /// than the additions between sums; or those of a row and of a column are multiplied to the sum one after the other. D's scale is the last
+    /// rounding. That is at most 4 for each product.
+    pub const SCALED_FP8: Self = Self { product: 4.0 * F32, ..Self::FP8 };
+
+    /// These bounds with a result of `E4m3`, whose subnormal numbers are 2^-9 apart; a value beyond the largest number is that.
+    pub const fn to_e4m3(self) -> Self {
+        Self { output: 1.0 / 16.0, least: 1.0 / 1024.0, ..self }
+    }
+
     /// These bounds with a result of bf16.
     pub const fn to_bf16(self) -> Self {
         Self { output: 1.0 / 256.0, ..self }

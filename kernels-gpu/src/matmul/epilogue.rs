@@ -248,6 +248,81 @@ pub fn silu(x: f32) -> f32 {
     x * logistic(x)
 }
 
+/// The derivative of [`gelu`], `Φ(x) + x φ(x)`, where φ is the normal density.
+#[inline(always)]
+#[must_use]
+pub fn gelu_derivative(x: f32) -> f32 {
+    /// `1/√(2π)`.
+    const DENSITY: f32 = 0.398_942_3;
+    let below = 0.5 * (1.0 + cuda_std::intrinsics::erff(x * core::f32::consts::FRAC_1_SQRT_2));
+    // Nothing remains of the density there; of an infinity it would be NaN.
+    let density = if x.abs() > 14.0 { 0.0 } else { x * DENSITY * fast_expf(-0.5 * x * x) };
+    below + density
+}
+
+/// The derivative of [`gelu_tanh`]: with `u = √(2/π) (x + 0.044715 x³)` and the logistic `s` of `2u`, `s + 2x u' s (1 - s)`.
+#[inline(always)]
+#[must_use]
+pub fn gelu_tanh_derivative(x: f32) -> f32 {
+    /// `√(8/π)`.
+    const FACTOR: f32 = 1.595_769_2;
+    if x.abs() > 14.0 {
+        return if x > 0.0 { 1.0 } else { 0.0 };
+    }
+    let s = logistic(FACTOR * (x + 0.044_715 * x * x * x));
+    s + x * FACTOR * (1.0 + 0.134_145 * x * x) * s * (1.0 - s)
+}
+
+/// The derivative of [`silu`]: with the logistic `s` of `x`, `s + x s (1 - s)`.
+#[inline(always)]
+#[must_use]
+pub fn silu_derivative(x: f32) -> f32 {
+    if x.abs() > 100.0 {
+        return if x > 0.0 { 1.0 } else { 0.0 };
+    }
+    let s = logistic(x);
+    s + x * s * (1.0 - s)
+}
+
+/// The derivative of [`Relu`]: 1 above 0, 0 elsewhere, NaN of NaN.
+#[inline(always)]
+#[must_use]
+pub fn relu_derivative(x: f32) -> f32 {
+    if x > 0.0 {
+        1.0
+    } else if x <= 0.0 {
+        0.0
+    } else {
+        x
+    }
+}
+
+/// Declares epilogues of the backward pass.
+macro_rules! gradients {
+    ($($name:ident: $derivative:ident of $activation:ident;)*) => {$(
+        #[doc = concat!("The value times the derivative of [`", stringify!($activation),
+            "`] at C: of a network's next layer this product is the gradient of its input, and C is what this layer's activation had.")]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name;
+
+        impl Epilogue for $name {
+            const OPERANDS: Operands = Operands::C;
+
+            #[inline(always)]
+            fn apply(self, entry: Entry) -> f32 {
+                entry.value * $derivative(entry.c)
+            }
+        }
+    )*};
+}
+
+gradients! {
+    ReluGradient: relu_derivative of Relu;
+    GeluGradient: gelu_derivative of Gelu;
+    GeluTanhGradient: gelu_tanh_derivative of GeluTanh;
+    SiluGradient: silu_derivative of Silu;
+}
+
 /// `1 / (1 + e^-x)`, by the approximate exponential and quotient: within 8 units in the last place where `|x| < 4`.
 #[inline(always)]
 fn logistic(x: f32) -> f32 {
@@ -298,5 +373,41 @@ mod tests {
                 assert!((f64::from(found) - expected).abs() < bound, "{x}: {found} and {expected}");
             }
         }
+    }
+
+    #[test]
+    fn derivatives_are_differences_in_double_precision() {
+        let gelu = |x: f64| 0.5 * x * (1.0 + libm::erf(x * core::f64::consts::FRAC_1_SQRT_2));
+        let gelu_tanh = |x: f64| {
+            let u = (2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            0.5 * x * (1.0 + u.tanh())
+        };
+        let silu = |x: f64| x / (1.0 + (-x).exp());
+        for i in -400..=400 {
+            let x = i as f32 / 20.0;
+            let wide = f64::from(x);
+            let slope = |f: &dyn Fn(f64) -> f64| (f(wide + 1e-5) - f(wide - 1e-5)) / 2e-5;
+            for (found, expected) in [
+                (gelu_derivative(x), slope(&gelu)),
+                (gelu_tanh_derivative(x), slope(&gelu_tanh)),
+                (silu_derivative(x), slope(&silu)),
+            ] {
+                // The difference is off by 1e-10 / 6 of the third derivative, and by 2^-52 |x| / 1e-5.
+                assert!((f64::from(found) - expected).abs() < 4e-6, "{x}: {found} and {expected}");
+            }
+        }
+        assert_eq!([-1.0, -0.0, 0.0, 1.0].map(relu_derivative), [0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn derivatives_end_at_infinities_and_keep_nan() {
+        for derivative in [gelu_derivative, gelu_tanh_derivative, silu_derivative, relu_derivative]
+        {
+            assert_eq!((derivative(f32::INFINITY), derivative(f32::NEG_INFINITY)), (1.0, 0.0));
+            assert!(derivative(f32::NAN).is_nan());
+        }
+        let entry = Entry { value: 3.0, c: 2.0, ..ENTRY };
+        assert_eq!(ReluGradient.apply(entry), 3.0);
+        assert_eq!(GeluGradient.apply(entry), 3.0 * gelu_derivative(2.0));
     }
 }

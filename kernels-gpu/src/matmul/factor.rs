@@ -7,7 +7,7 @@ use super::{Epilogue, Problem, Value};
 use cuda_std::copy::TensorElement;
 use cuda_std::gpu_only;
 use cuda_std::matrix::Tf32;
-use cuda_std::number::E4m3;
+use cuda_std::number::{E4m3, E5m2};
 use cuda_std::{bf16, f16};
 
 /// An element of A and B. Sums are `f32`.
@@ -16,7 +16,7 @@ use cuda_std::{bf16, f16};
 /// |---|---|---|---|
 /// | [`bf16`], [`f16`](struct@f16) | no | [`skinny`](super::skinny) | over all of K |
 /// | [`Tf32`]: `f32`, rounded as it is loaded | yes | tiles | over all of K |
-/// | [`E4m3`] | yes | tiles | over 128 of K, which ordinary cores add |
+/// | [`E4m3`], [`E5m2`] | yes | tiles | over 128 of K, which ordinary cores add |
 ///
 /// Where warpgroups multiply elements along K alone, an operand that lies otherwise is copied first ([`pack`](super::pack)).
 pub trait Factor: Operand<Element = Self, Sum = f32> + TensorElement {
@@ -76,8 +76,14 @@ impl Factor for Tf32 {
     const MAP_TYPE: Option<u32> = Some(11);
 }
 
-/// A thread has two sets of sums, for which its registers suffice with 192 columns.
-impl Factor for E4m3 {
-    const WIDEST: usize = 192;
-    const IS_PROMOTED: bool = true;
+/// Implements [`Factor`] for floats of 8 bits. A thread has two sets of sums, for which its registers suffice with 192 columns.
+macro_rules! bytes {
+    ($($byte:ident)*) => {$(
+        impl Factor for $byte {
+            const WIDEST: usize = 192;
+            const IS_PROMOTED: bool = true;
+        }
+    )*};
 }
+
+bytes! { E4m3 E5m2 }

@@ -7,6 +7,8 @@
 //! | [`warps`] | tiles by `cp.async`, multiplied by warps (`mma`): for older devices, and for matrices that the copy engine cannot address | `sm_80` |
 //! | [`pack`] | copies of operands that the copy engine cannot address | `sm_80` |
 //! | [`groups`] | the tiles of groups of rows, each with a B of its own | `sm_80` |
+//! | [`scaling`] | scales of 8-bit floats, which both of the above apply | `sm_80` |
+//! | [`gradient`] | the gradient before an activation, and that of a bias | `sm_80` |
 //! | [`finish`] | the sum of partial sums, and its epilogue: the end of a product that was split along K | `sm_80` |
 //!
 //! Every kernel takes a [`Problem`], the matrices, two vectors for the epilogue, and an [`Epilogue`]:
@@ -19,10 +21,12 @@
 //! `ops::matmul` checks shapes and overlaps, chooses the kernel, and makes D row-major.
 
 pub mod beside;
+pub mod bytes;
 mod epilogue;
 mod factor;
 pub mod finish;
 pub mod form;
+pub mod gradient;
 pub mod groups;
 pub mod hopper;
 mod integer;
@@ -32,6 +36,7 @@ pub mod pack;
 mod place;
 mod problem;
 pub mod registers;
+pub mod scaling;
 #[cfg(feature = "entries")]
 pub mod shipped;
 pub mod skinny;
@@ -40,8 +45,9 @@ mod value;
 pub mod warps;
 
 pub use epilogue::{
-    Clamp, ColumnBias, Entry, Epilogue, Gelu, GeluTanh, Operands, Plain, Relu, Residual, RowBias,
-    Silu, Then, gelu, gelu_tanh, silu,
+    Clamp, ColumnBias, Entry, Epilogue, Gelu, GeluGradient, GeluTanh, GeluTanhGradient, Operands,
+    Plain, Relu, ReluGradient, Residual, RowBias, Silu, SiluGradient, Then, gelu, gelu_derivative,
+    gelu_tanh, gelu_tanh_derivative, relu_derivative, silu, silu_derivative,
 };
 pub use factor::Factor;
 pub use integer::Integer;

@@ -3,13 +3,14 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code))]
 
 use super::beside::Beside;
+use super::scaling::{Scaling, Unscaled};
 use super::{Epilogue, Problem, Value};
 
 /// D of a product, and what becomes of its sums.
 #[derive(Clone, Copy)]
-pub struct Output<'a, D, E> {
+pub struct Output<'a, D, E, S = Unscaled> {
     problem: &'a Problem,
-    beside: Beside<'a, D, E>,
+    beside: Beside<'a, D, E, S>,
     d: *mut D,
     /// Whether pairs that begin in even columns are aligned.
     has_pairs: bool,
@@ -29,11 +30,31 @@ impl<'a, D: Value, E: Epilogue> Output<'a, D, E> {
         epilogue: E,
     ) -> Self {
         // SAFETY: the caller's promise.
-        let beside = unsafe { Beside::new(problem, c, per_row, per_column, epilogue) };
+        unsafe { Self::of(problem, Beside::new(problem, c, per_row, per_column, epilogue), d) }
+    }
+}
+
+impl<'a, D: Value, E: Epilogue, S: Scaling> Output<'a, D, E, S> {
+    /// With what is read beside the sums.
+    ///
+    /// # Safety
+    /// As [`new`](Output::new).
+    #[inline(always)]
+    pub unsafe fn of(problem: &'a Problem, beside: Beside<'a, D, E, S>, d: *mut D) -> Self {
         let has_pairs = d.addr().is_multiple_of(size_of::<D::Pair>())
             && problem.d.column == 1
             && (problem.d.row | problem.d.batch).is_multiple_of(2);
         Self { problem, beside, d, has_pairs }
+    }
+
+    /// See [`Scaling::end`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn end(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.beside.end() }
     }
 
     /// Writes the element of D, if row and column are inside.
@@ -107,18 +128,18 @@ impl<'a, D: Value, E: Epilogue> Output<'a, D, E> {
         }
         let at = |column: usize| self.problem.d.index(batch, row, column);
         let is_pair = self.has_pairs && second == first + 1;
-        // SAFETY: the caller's promise, and inside. (A second element that is not is computed from the operands of the first.)
+        // SAFETY: the caller's promise, and inside. (What a second element that is not reads is that of the last column.)
         unsafe {
             let of_row = self.beside.of_row(row);
-            let value = |sum, column| {
-                let (c, of_column) =
-                    (self.beside.c(batch, row, column), self.beside.of_column(column));
+            let value = |sum, column: usize| {
+                let existing = column.min(n - 1);
+                let c = self.beside.c(batch, row, existing);
+                let of_column = self.beside.of_column(existing);
                 let place = [batch as u32, row as u32, column as u32];
                 self.beside.apply(sum, c, (of_row, of_column), place)
             };
             let has_second = second < n;
-            let values =
-                [value(sums[0], first), value(sums[1], if has_second { second } else { first })];
+            let values = [value(sums[0], first), value(sums[1], second)];
             if is_pair && has_second {
                 self.d.add(at(first)).cast::<D::Pair>().write(D::pair(values));
             } else {

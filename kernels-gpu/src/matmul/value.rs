@@ -1,8 +1,9 @@
-//! Elements of matrices: `f32`, `f16` and `bf16` in memory, `f32` where they are added.
+//! Elements of matrices: `f32`, `f16`, `bf16` and `E4m3` in memory, `f32` where they are added.
 
+use super::bytes;
 use bytemuck::Pod;
 use cuda_std::copy::TensorElement;
-use cuda_std::number::{Bf16x2, F16x2, Half};
+use cuda_std::number::{Bf16x2, E4m3, E4m3x2, F16x2, Half};
 use cuda_std::{bf16, f16};
 
 /// An element that epilogues read and write.
@@ -79,6 +80,31 @@ macro_rules! halves {
 halves! {
     f16 F16x2;
     bf16 Bf16x2;
+}
+
+/// Rounded to nearest; beyond the largest, and for infinity, the largest. (`sm_89` has an instruction for it: see [`super::bytes`].)
+impl Value for E4m3 {
+    type Pair = u16;
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        bytes::widen(self)
+    }
+
+    #[inline(always)]
+    fn narrow(value: f32) -> Self {
+        Self::from_bits(Self::pair([value, 0.0]) as u8)
+    }
+
+    #[inline(always)]
+    fn unpair(pair: u16) -> [f32; 2] {
+        E4m3x2::from_bits(pair).to_array().map(bytes::widen)
+    }
+
+    #[inline(always)]
+    fn pair(values: [f32; 2]) -> u16 {
+        bytes::narrow_pair(values)
+    }
 }
 
 #[cfg(test)]

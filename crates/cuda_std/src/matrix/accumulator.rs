@@ -108,7 +108,7 @@ pub struct Columns<const N: usize>;
 /// All-zero bytes are a value of [`Registers`](Self::Registers).
 pub unsafe trait Width<V: Copy> {
     /// The registers of one thread.
-    type Registers: Copy + AsRef<[V]> + fmt::Debug;
+    type Registers: Copy + AsRef<[V]> + AsMut<[V]> + fmt::Debug;
 
     /// Waits until at most `PENDING` groups are under way, and lets nothing that reads the registers
     /// come before.
@@ -128,6 +128,16 @@ pub unsafe trait Width<V: Copy> {
     fn combine(
         registers: &mut Self::Registers,
         others: &Self::Registers,
+        f: impl FnMut(usize, V, V) -> V,
+    );
+
+    /// Replaces the registers of a wider accumulator from `first` on, as many as there are here, by `f(index, own, other)`, where
+    /// `index` is that of the wider one. The indices are constants if `first` is.
+    #[doc(hidden)]
+    fn combine_into(
+        others: &Self::Registers,
+        registers: &mut [V],
+        first: usize,
         f: impl FnMut(usize, V, V) -> V,
     );
 }
@@ -244,6 +254,23 @@ where
     #[inline(always)]
     pub fn combine(&mut self, others: &Self, f: impl FnMut(usize, V, V) -> V) {
         Columns::<N>::combine(&mut self.registers, &others.registers, f);
+    }
+
+    /// [`combine`](Self::combine) for the `M` columns from `first` on, a multiple of 8, of which `others` has the other sums. `index` is
+    /// that of the sum in these. In a kernel `first` is a constant, or the sums go through local memory.
+    ///
+    /// Panics if there are not as many columns from `first` on.
+    #[inline(always)]
+    pub fn combine_columns<const M: usize>(
+        &mut self,
+        first: usize,
+        others: &Accumulator<V, M>,
+        f: impl FnMut(usize, V, V) -> V,
+    ) where
+        Columns<M>: Width<V>,
+    {
+        let registers = self.registers.as_mut();
+        Columns::<M>::combine_into(&others.registers, registers, first / 2, f);
     }
 
     /// Starts to add the product of 64 rows of `a`, from row `first` on, with all `N` rows of `b`,
@@ -561,6 +588,20 @@ macro_rules! sums {
                 registers[$first] = f($first, registers[$first], others[$first]);
                 $(registers[$i] = f($i, registers[$i], others[$i]);)*
             }
+
+            #[inline(always)]
+            fn combine_into(
+                others: &Self::Registers,
+                registers: &mut [$v],
+                first: usize,
+                mut f: impl FnMut(usize, $v, $v) -> $v,
+            ) {
+                let mut one = |i: usize, other| {
+                    registers[first + i] = f(first + i, registers[first + i], other);
+                };
+                one($first, others[$first]);
+                $(one($i, others[$i]);)*
+            }
         }
     };
 }
@@ -673,6 +714,15 @@ mod tests {
         (sums.registers, others.registers) = ([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]);
         sums.combine(&others, |index, own, other| own + other * index as f32);
         assert_eq!(sums.registers, [1.0, 22.0, 63.0, 124.0]);
+    }
+
+    #[test]
+    fn sums_of_some_columns_are_combined_at_their_place() {
+        let (mut sums, mut others) =
+            (Accumulator::<f32, 16>::zeroed(), Accumulator::<f32, 8>::zeroed());
+        (sums.registers, others.registers) = ([1.0; 8], [10.0, 20.0, 30.0, 40.0]);
+        sums.combine_columns(8, &others, |index, own, other| own + other * index as f32);
+        assert_eq!(sums.registers, [1.0, 1.0, 1.0, 1.0, 41.0, 101.0, 181.0, 281.0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use bytemuck::Pod;
 use cuda_std::launch::RawSlice;
 use cuda_std::matrix::Tf32;
-use kernels_gpu::matmul::Strides;
+use kernels_gpu::matmul::{Factor, Strides};
 
 use crate::error::{GpuError, GpuResult};
 use crate::memory::{DeviceSlice, DeviceSliceMut};
@@ -231,6 +231,18 @@ impl<T: Pod> Clone for Matrix<'_, T> {
 }
 
 impl<T: Pod> Copy for Matrix<'_, T> {}
+
+impl<'a, T: Factor> Matrix<'a, T> {
+    /// The matrix of numbers of 8 bits as one of bytes.
+    ///
+    /// # Panics
+    /// For elements of other sizes.
+    pub(super) fn bytes(&self) -> Matrix<'a, u8> {
+        assert_eq!(size_of::<T>(), 1, "products with scales are of 8-bit floats");
+        let memory = self.memory.cast().expect("both types have the same size and alignment");
+        Matrix { memory, layout: self.layout }
+    }
+}
 
 impl<'a> Matrix<'a, f32> {
     /// The matrix as one of [`Tf32`]: [`matmul_into`](super::matmul_into) rounds its elements to 11 bits, to nearest, as it loads them. Ties go to

@@ -3,7 +3,7 @@
 //! | A and B | sums | D |
 //! |---|---|---|
 //! | [`bf16`](cuda_std::bf16), [`f16`](cuda_std::f16) | `f32` | of their type, or `f32` |
-//! | [`E4m3`](cuda_std::number::E4m3): 8-bit floats; a scale of both tensors is `alpha` | `f32`: those of tensor cores over 128 of K, added by ordinary cores | `bf16`, `f32` |
+//! | [`E4m3`](cuda_std::number::E4m3): 8-bit floats; those with scales, and `E5m2`, have [`scaled_into`] | `f32`: those of tensor cores over 128 of K, added by ordinary cores | `bf16`, `f32` |
 //! | [`Tf32`](cuda_std::matrix::Tf32): `f32` in memory, rounded to 11 bits as they are loaded ([`Matrix::as_tf32`]) | `f32` | `f32` |
 //!
 //! Other elements, and other accuracies of `f32`, have [operations of their own](three_tf32_into). Matrices are [views](Matrix) of device memory in
@@ -43,12 +43,14 @@
 //! a fixed order. [`choices`] lists all that may run, and [`Options::choice`] takes one of them. What `ferrowarp tune matmul` has measured counts more
 //! than the cost model: see [`Tuning`].
 
+mod backward;
 mod choice;
 mod doubles;
 mod grouped;
 mod integers;
 mod matrix;
 mod operands;
+mod scaled;
 mod steps;
 mod tuning;
 
@@ -58,11 +60,15 @@ use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::pack::Packing;
 use kernels_gpu::matmul::{Epilogue, Factor, Plain, Problem, Strides, finish};
 
+pub use backward::{
+    Activation, activation_gradient_into, activation_gradient_scratch_bytes, backward_into,
+};
 pub use choice::{Choice, Kernel, Tile};
 pub use doubles::{double_into, double_scratch_bytes};
 pub use grouped::{grouped_into, grouped_scratch_bytes};
 pub use integers::{integer_choices, integer_into, integer_scratch_bytes};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
+pub use scaled::{Scale, Scales, scaled_choices, scaled_into, scaled_scratch_bytes};
 pub use steps::{naive_into, registers_into, three_tf32_into, tiled_into, warps_into};
 pub use tuning::{Product, Tuning};
 

@@ -153,7 +153,7 @@ fn check_vector(is_read: bool, len: Option<usize>, expected: usize, of: &str) ->
 }
 
 /// An error if two elements of D are one and the same.
-fn check_own_elements(d: &MatrixLayout) -> GpuResult<()> {
+pub(super) fn check_own_elements(d: &MatrixLayout) -> GpuResult<()> {
     let (vectors, len) = match d.order {
         super::Order::RowMajor => (d.rows, d.columns),
         super::Order::ColumnMajor => (d.columns, d.rows),
@@ -451,6 +451,7 @@ pub(super) fn map_of_d(
     }
     let (ty, columns) = match bytes {
         4 => (TensorType::U32, stored_columns::<u32>()),
+        1 => (TensorType::U8, stored_columns::<u8>()),
         _ => (TensorType::U16, stored_columns::<u16>()),
     };
     encode(

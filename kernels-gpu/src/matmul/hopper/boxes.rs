@@ -4,7 +4,8 @@
 
 use core::mem;
 
-use super::super::beside::Beside;
+use super::super::beside::{Beside, OfLine};
+use super::super::scaling::{Scaling, Unscaled};
 use super::super::{Epilogue, Problem};
 use super::schedule::Schedule;
 use super::tile::*;
@@ -16,8 +17,8 @@ use cuda_std::{gpu_only, unrolled};
 
 /// A consumer's way from sums to D: boxes of 64 rows of 128 bytes in shared memory, of which one is stored while the next
 /// one is written.
-pub struct BoxWriter<'a, D, E> {
-    beside: Beside<'a, D, E>,
+pub struct BoxWriter<'a, D, E, V = Unscaled> {
+    pub(super) beside: Beside<'a, D, E, V>,
     pub(super) problem: &'a Problem,
     pub(super) schedule: &'a Schedule,
     maps: GridConstant<'a, [MapWords; 3]>,
@@ -35,12 +36,15 @@ pub struct BoxWriter<'a, D, E> {
     pub(super) end: usize,
 }
 
-impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
+/// What is loaded for the columns of eight sums: those of two groups of 8 columns, two neighbours each.
+type OfColumns = [[OfLine; 2]; 2];
+
+impl<'a, D: Output, E: Epilogue, V: Scaling> BoxWriter<'a, D, E, V> {
     /// Of this consumer, with its `boxes`; the place in D is set before each tile.
     #[gpu_only]
     #[inline(always)]
     pub fn new(
-        beside: Beside<'a, D, E>,
+        beside: Beside<'a, D, E, V>,
         problem: &'a Problem,
         schedule: &'a Schedule,
         maps: GridConstant<'a, [MapWords; 3]>,
@@ -88,9 +92,15 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
         // SAFETY: the caller's promise; the sums are written in their order.
         unsafe {
             let of_rows = self.of_rows();
+            let mut of_next = self.of_columns(0);
             unrolled!(N / 16, |eight| {
                 let pair = |pair: usize| sums.pair(8 * eight + 2 * pair);
-                self.write_eight(8 * eight, [pair(0), pair(1), pair(2), pair(3)], of_rows);
+                let of_columns = of_next;
+                // On their way while these are written. The last ones are loaded again.
+                of_next =
+                    self.of_columns(if eight + 1 < N / 16 { 8 * eight + 8 } else { 8 * eight });
+                let sums = [pair(0), pair(1), pair(2), pair(3)];
+                self.write_eight(8 * eight, sums, (of_rows, of_columns));
             });
         }
     }
@@ -102,7 +112,12 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
     /// All threads of the consumer together, for all sums of a box in their order.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn write_eight(&self, sum: usize, sums: [[f32; 2]; 4], of_rows: [f32; 2]) {
+    unsafe fn write_eight(
+        &self,
+        sum: usize,
+        sums: [[f32; 2]; 4],
+        (of_rows, of_columns): ([OfLine; 2], OfColumns),
+    ) {
         let (of, in_box) = (sum / Self::SUMS, sum % Self::SUMS);
         // SAFETY: the caller's promise; all is put between `begin` and `end` of its box.
         unsafe {
@@ -110,12 +125,12 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
                 self.begin(of);
             }
             if self.beside.reads_c() {
-                self.put_with_c(sum, sums[0], of_rows[0]);
-                self.put_with_c(sum + 2, sums[1], of_rows[1]);
-                self.put_with_c(sum + 4, sums[2], of_rows[0]);
-                self.put_with_c(sum + 6, sums[3], of_rows[1]);
+                self.put_with_c(sum, sums[0], (of_rows[0], of_columns[0]));
+                self.put_with_c(sum + 2, sums[1], (of_rows[1], of_columns[0]));
+                self.put_with_c(sum + 4, sums[2], (of_rows[0], of_columns[1]));
+                self.put_with_c(sum + 6, sums[3], (of_rows[1], of_columns[1]));
             } else {
-                self.put_eight(sum, sums, of_rows);
+                self.put_eight(sum, sums, (of_rows, of_columns));
             }
             if in_box == Self::SUMS - 8 {
                 self.end(of);
@@ -126,7 +141,7 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
     /// What the epilogue has of this thread's two rows.
     #[gpu_only]
     #[inline(always)]
-    fn of_rows(&self) -> [f32; 2] {
+    fn of_rows(&self) -> [OfLine; 2] {
         let (in_box, _) = Accumulator::<f32, 8>::position(self.thread, 0);
         let (first, last) = (self.row + in_box, self.problem.m as usize - 1);
         // SAFETY: rows of D.
@@ -203,21 +218,24 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
         });
     }
 
-    /// Writes a pair of sums to its box, which holds C, with what the epilogue has of the pair's row.
+    /// Writes a pair of sums to its box, which holds C, with what was loaded for the pair's row and columns.
     ///
     /// # Safety
     /// Between `begin` and `end` of the box.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn put_with_c(&self, index: usize, sums: [f32; 2], of_row: f32) {
+    unsafe fn put_with_c(
+        &self,
+        index: usize,
+        sums: [f32; 2],
+        (of_row, of_columns): (OfLine, [OfLine; 2]),
+    ) {
         // SAFETY: a pair inside the box, which is this thread's alone since `begin`.
         unsafe {
             let place = self.place_of(index);
             let c = D::unpair(*place);
-            let finish = |k| {
-                let (of_column, at) = self.beside_column(index, k);
-                self.beside.apply(sums[k], c[k], (of_row, of_column), at)
-            };
+            let finish =
+                |k| self.beside.apply(sums[k], c[k], (of_row, of_columns[k]), self.at(index, k));
             place.write(D::pair([finish(0), finish(1)]));
         }
     }
@@ -228,11 +246,15 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
     /// All threads of the consumer together, between `begin` and `end` of the box.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn put_eight(&self, index: usize, sums: [[f32; 2]; 4], of_rows: [f32; 2]) {
+    unsafe fn put_eight(
+        &self,
+        index: usize,
+        sums: [[f32; 2]; 4],
+        (of_rows, of_columns): ([OfLine; 2], OfColumns),
+    ) {
         let finish = |pair: usize, k: usize| {
-            // SAFETY: the caller's promise.
-            let (of_column, at) = unsafe { self.beside_column(index + 2 * pair, k) };
-            self.beside.apply_without_c(sums[pair][k], (of_rows[pair % 2], of_column), at)
+            let lines = (of_rows[pair % 2], of_columns[pair / 2][k]);
+            self.beside.apply_without_c(sums[pair][k], lines, self.at(index + 2 * pair, k))
         };
         let pair = |pair: usize| D::pair([finish(pair, 0), finish(pair, 1)]);
         let pairs = [pair(0), pair(1), pair(2), pair(3)];
@@ -263,19 +285,26 @@ impl<'a, D: Output, E: Epilogue> BoxWriter<'a, D, E> {
         self.staged(index / Self::SUMS).wrapping_add(Self::offset(row, in_box)).cast()
     }
 
-    /// What the epilogue has of the column of the sum at `index + k`, and the place of the sum in D. Columns past the end have what the
-    /// last one has: they are not stored.
-    ///
-    /// # Safety
-    /// A sum of this thread.
+    /// What is loaded for the columns of the eight sums from `index` on. Columns past the end have what the last one has: they are not
+    /// stored.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn beside_column(&self, index: usize, k: usize) -> (f32, [u32; 3]) {
+    fn of_columns(&self, index: usize) -> OfColumns {
+        let last = self.problem.n as usize - 1;
+        // SAFETY: columns of D.
+        let of = |group: usize, k: usize| unsafe {
+            let [_, _, column] = self.at(index + 4 * group, k);
+            self.beside.of_column((column as usize).min(last))
+        };
+        [[of(0, 0), of(0, 1)], [of(1, 0), of(1, 1)]]
+    }
+
+    /// The place in D of this thread's sum at `index + k`, `index` being even.
+    #[inline(always)]
+    fn at(&self, index: usize, k: usize) -> [u32; 3] {
         let (row, column) = Accumulator::<f32, 8>::position(self.thread, index % 4);
         let (row, column) = (self.row + row, self.column + index / 4 * 8 + column + k);
-        // SAFETY: a column of D.
-        let of_column = unsafe { self.beside.of_column(column.min(self.problem.n as usize - 1)) };
-        (of_column, [self.output as u32, row as u32, column as u32])
+        [self.output as u32, row as u32, column as u32]
     }
 
     /// Stores a box.

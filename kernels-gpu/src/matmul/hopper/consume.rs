@@ -3,9 +3,11 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::output;
+use super::super::scaling::Scaling;
 use super::super::{Epilogue, Factor};
 use super::boxes::BoxWriter;
 use super::cluster_sums::Four;
+use super::promotion::{AsTheyAre, Promotes, Promotion};
 use super::{
     Block, Output, Passes, ROWS_OF_BOX, ROWS_OF_TILE, SPAN, SQUARE, STAGED, Schedule, Stage, Work,
     stored_columns,
@@ -25,17 +27,20 @@ use cuda_std::{gpu_only, unrolled};
 /// All threads of a consumer call this together; the schedule, and `first`, are what the producer goes by.
 #[gpu_only]
 #[inline(always)]
-pub(super) unsafe fn all<T, D, E, const N: usize, const S: usize>(
+pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
     block: Block<N, S>,
-    mut writer: BoxWriter<'_, D, E>,
+    mut writer: BoxWriter<'_, D, E, V>,
     elements: output::Output<'_, D, E>,
     passes: impl Passes,
+    mut promotion: impl Promotion,
     (first, own): (Work, usize),
 ) where
     T: Factor,
+    U: Factor,
     D: Output,
     E: Epilogue,
-    Columns<N>: Instruction<T, T, f32>,
+    V: Scaling,
+    Columns<N>: Promotes<T, U, N>,
 {
     let (schedule, thread) = (writer.schedule, writer.thread);
     let (len, stride) = (passes.count(), thread::grid_dim_x());
@@ -43,12 +48,26 @@ pub(super) unsafe fn all<T, D, E, const N: usize, const S: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let mut consumer = block.pipeline.consumer();
+        if promotion.scales() {
+            promotion.begin::<N>(&work);
+        }
         while index < len {
             let mut sums = Accumulator::<f32, N>::zeroed();
             let current = work;
             index += stride;
             let next = || passes.work(index);
-            work = add_steps(&mut consumer, &mut sums, schedule, &current, (own, thread), next);
+            let (consumer, who) = (&mut consumer, (own, thread));
+            work = if promotion.scales() {
+                let scaled = (&current, &mut promotion);
+                add_steps::<T, U, _, N, S>(consumer, &mut sums, schedule, scaled, who, next)
+            } else {
+                let plain = (&current, &mut AsTheyAre);
+                add_steps::<T, U, _, N, S>(consumer, &mut sums, schedule, plain, who, next)
+            };
+            if promotion.scales() && index < len {
+                // Its first scales are on their way while the sums are stored.
+                promotion.begin::<N>(&work);
+            }
             if N < SQUARE {
                 write_elements(&sums, &elements, &current, (own, thread));
             } else {
@@ -60,6 +79,7 @@ pub(super) unsafe fn all<T, D, E, const N: usize, const S: usize>(
                 writer.boxes_before = (writer.boxes_before + N / stored_columns::<D>()) % STAGED;
             }
         }
+        writer.beside.end();
         if N >= SQUARE && thread == 0 {
             // The block's shared memory stays until the last store has read it.
             wait_bulk_groups_read::<0>();
@@ -84,14 +104,15 @@ pub(super) unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
     T: Factor,
     D: Output,
     E: Epilogue,
-    Columns<N>: Instruction<T, T, f32>,
+    Columns<N>: Promotes<T, T, N>,
 {
     let (part, parts) = (cluster::rank(), cluster::size());
     let who = (own, thread_in_warpgroup());
     // SAFETY: the caller's promise.
     unsafe {
         let (mut consumer, mut sums) = (block.pipeline.consumer(), Accumulator::zeroed());
-        add_steps(&mut consumer, &mut sums, schedule, &work, who, || work);
+        let (consumer, all) = (&mut consumer, (&work, &mut AsTheyAre));
+        add_steps::<T, T, _, N, S>(consumer, &mut sums, schedule, all, who, || work);
         started.wait();
         block.sums.send(&sums, who, parts);
         block.sums.for_each(who, (part, parts), |four, sums| {
@@ -146,32 +167,36 @@ unsafe fn write_four<D: Output, E: Epilogue, const N: usize>(
 /// As [`all`].
 #[gpu_only]
 #[inline(always)]
-unsafe fn add_steps<T, const N: usize, const S: usize>(
+unsafe fn add_steps<T, U, P, const N: usize, const S: usize>(
     consumer: &mut TileConsumer<Stage<N>, S>,
     to: &mut Accumulator<f32, N>,
     schedule: &Schedule,
-    work: &Work,
+    (work, promotion): (&Work, &mut P),
     who: (usize, usize),
     next: impl FnOnce() -> Work,
 ) -> Work
 where
     T: Factor,
-    Columns<N>: Instruction<T, T, f32>,
+    U: Factor,
+    P: Promotion,
+    Columns<N>: Promotes<T, U, N>,
 {
     let steps = work.steps.1 - work.steps.0;
     // SAFETY: the caller's promise; operands across have 16 bits.
     unsafe {
         if const { T::IS_PROMOTED } {
-            return add_promoted::<T, N, S>(consumer, to, who, steps, next);
+            return <Columns<N> as Promotes<T, U, N>>::add_promoted::<P, S>(
+                consumer, to, who, work.steps, promotion, next,
+            );
         }
         if const { size_of::<T>() != 2 } {
-            return add::<T, f32, N, S, false, false>(consumer, to, who, steps, next);
+            return add::<T, U, f32, N, S, false, false>(consumer, to, who, steps, next);
         }
         match (schedule.a_across != 0, schedule.b_across != 0) {
-            (false, false) => add::<T, f32, N, S, false, false>(consumer, to, who, steps, next),
-            (false, true) => add::<T, f32, N, S, false, true>(consumer, to, who, steps, next),
-            (true, false) => add::<T, f32, N, S, true, false>(consumer, to, who, steps, next),
-            (true, true) => add::<T, f32, N, S, true, true>(consumer, to, who, steps, next),
+            (false, false) => add::<T, U, f32, N, S, false, false>(consumer, to, who, steps, next),
+            (false, true) => add::<T, U, f32, N, S, false, true>(consumer, to, who, steps, next),
+            (true, false) => add::<T, U, f32, N, S, true, false>(consumer, to, who, steps, next),
+            (true, true) => add::<T, U, f32, N, S, true, true>(consumer, to, who, steps, next),
         }
     }
 }
@@ -184,6 +209,7 @@ where
 #[inline(always)]
 pub(super) unsafe fn add<
     T: TensorElement,
+    U: TensorElement,
     V: Copy + Zeroable,
     const N: usize,
     const S: usize,
@@ -197,14 +223,14 @@ pub(super) unsafe fn add<
     next: impl FnOnce() -> Work,
 ) -> Work
 where
-    Columns<N>: Instruction<T, T, V>,
+    Columns<N>: Instruction<T, U, V>,
 {
     for step in 0..steps {
         let stage = consumer.wait();
         // SAFETY: the stage is full; its boxes are as the producer copied them, and stay until the release below, after the wait.
         unsafe {
-            let operands = operands::<N, A_ACROSS, B_ACROSS>(stage, own);
-            sums.multiply_operands::<T, T, 4, A_ACROSS, B_ACROSS>(operands, step > 0);
+            let operands = operands::<N, A_ACROSS, B_ACROSS>(stage, own, 0);
+            sums.multiply_operands::<T, U, 4, A_ACROSS, B_ACROSS>(operands, step > 0);
             consumer.step();
             if step > 0 {
                 // The product before is done with its stage.
@@ -226,51 +252,16 @@ where
     next
 }
 
-/// [`add_steps`] of elements that tensor cores add with few bits: the products of each stage are a sum of their own, which ordinary cores add
-/// to the others. While one consumer does that, the other one multiplies.
-///
-/// # Safety
-/// As [`all`]; both operands are contiguous along K.
-#[gpu_only]
-#[inline(always)]
-unsafe fn add_promoted<T, const N: usize, const S: usize>(
-    consumer: &mut TileConsumer<Stage<N>, S>,
-    sums: &mut Accumulator<f32, N>,
-    (own, thread): (usize, usize),
-    steps: u32,
-    next: impl FnOnce() -> Work,
-) -> Work
-where
-    T: Factor,
-    Columns<N>: Instruction<T, T, f32>,
-{
-    let mut of_stage = Accumulator::<f32, N>::zeroed();
-    for _ in 0..steps {
-        let stage = consumer.wait();
-        // SAFETY: as in `add`; the products are done with the stage, and their sums there, after the wait.
-        unsafe {
-            let operands = operands::<N, false, false>(stage, own);
-            of_stage.multiply_operands::<T, T, 4, false, false>(operands, false);
-            consumer.step();
-            of_stage.wait::<0>();
-            if thread == 0 {
-                consumer.release(1);
-            }
-        }
-        sums.combine(&of_stage, |_, sum, of_stage| sum + of_stage);
-    }
-    next()
-}
-
-/// The boxes of a full stage, for consumer `own`.
+/// The boxes of a full stage, for consumer `own`, from a column of B on, which is 0 where B lies across.
 ///
 /// # Safety
 /// The stage is one of shared memory.
 #[gpu_only]
 #[inline(always)]
-unsafe fn operands<const N: usize, const A_ACROSS: bool, const B_ACROSS: bool>(
+pub(super) unsafe fn operands<const N: usize, const A_ACROSS: bool, const B_ACROSS: bool>(
     stage: *const Stage<N>,
     own: usize,
+    column: usize,
 ) -> [Descriptor; 2] {
     /// Elements of 16 bits, 64 rows along K of them.
     type Across = Tile<[[u16; SPAN / 2]; ROWS_OF_BOX], Swizzle128>;
@@ -285,7 +276,7 @@ unsafe fn operands<const N: usize, const A_ACROSS: bool, const B_ACROSS: bool>(
     let b = if B_ACROSS {
         Descriptor::of_columns(b.cast::<Across>(), 0)
     } else {
-        Descriptor::of_rows(b.cast::<Tile<[[u8; SPAN]; N], Swizzle128>>(), 0)
+        Descriptor::of_rows(b.cast::<Tile<[[u8; SPAN]; N], Swizzle128>>(), column)
     };
     [a, b]
 }

@@ -66,7 +66,7 @@ pub unsafe fn hopper_grouped<T, Out>(
 ) where
     T: Factor,
     Out: Output,
-    Columns<WIDE>: Instruction<T, T, f32>,
+    Columns<WIDE>: Promotes<T, T, WIDE>,
 {
     let d = d.as_mut_ptr();
     let (columns, steps) = (schedule.tile_columns, schedule.steps);
@@ -96,7 +96,7 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
 ) where
     T: Factor,
     D: Output,
-    Columns<N>: Instruction<T, T, f32>,
+    Columns<N>: Promotes<T, T, N>,
 {
     // SAFETY: all lanes of each warp are here.
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
@@ -120,7 +120,8 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
             let elements = output::Output::new(problem, c, none, d, Plain);
             let beside = Beside::new(problem, c, none[0], none[1], Plain);
             let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
-            consume::all::<T, D, Plain, N, S>(block, writer, elements, passes, (first, own));
+            let begun = (first, own);
+            consume::all::<T, T, _, _, _, N, S>(block, writer, elements, passes, AsTheyAre, begun);
         }
     }
     // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.

@@ -108,7 +108,7 @@ unsafe fn consume_bytes<T, Out, const N: usize, const S: usize>(
             let mut sums = Accumulator::<i32, N>::zeroed();
             let (current, steps) = (work, work.steps.1 - work.steps.0);
             index += stride;
-            work = consume::add::<T, i32, N, S, false, false>(
+            work = consume::add::<T, T, i32, N, S, false, false>(
                 &mut consumer,
                 &mut sums,
                 (own, thread),

@@ -25,6 +25,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+mod block_scales;
 mod boxes;
 mod cluster_sums;
 mod consume;
@@ -32,6 +33,8 @@ mod doubles;
 mod grouped;
 mod integers;
 mod produce;
+mod promotion;
+mod scaled;
 mod schedule;
 mod tile;
 
@@ -52,6 +55,10 @@ use cuda_std::{bf16, gpu_only};
 pub use self::doubles::hopper_double;
 pub use self::grouped::hopper_grouped;
 pub use self::integers::hopper_integer;
+use self::promotion::AsTheyAre;
+pub use self::promotion::Promotes;
+pub use self::scaled::hopper_scaled;
+pub use self::scaled::scaled_shared_bytes;
 use self::schedule::Passes;
 pub use self::schedule::{Schedule, Work};
 pub(super) use self::schedule::{divide, part};
@@ -103,7 +110,7 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     T: Factor,
     D: Output,
     E: Epilogue,
-    Columns<N>: Instruction<T, T, f32>,
+    Columns<N>: Promotes<T, T, N>,
 {
     // SAFETY: all lanes of each warp are here.
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
@@ -135,15 +142,15 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
                 raise_registers::<232>();
             }
             take_turn();
-            let (own, elements) =
-                (group - 1, output::Output::new(problem, c, vectors, d, epilogue));
+            let (own, plain) = (group - 1, output::Output::new(problem, c, vectors, d, epilogue));
             if let Some(started) = started {
                 let begun = (started, first);
-                consume::one_of_cluster::<T, D, E, N, S>(block, schedule, elements, begun, own);
+                consume::one_of_cluster::<T, D, E, N, S>(block, schedule, plain, begun, own);
             } else {
                 let beside = Beside::new(problem, c, vectors[0], vectors[1], epilogue);
                 let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
-                consume::all::<T, D, E, N, S>(block, writer, elements, passes, (first, own));
+                let begun = (first, own);
+                consume::all::<T, T, _, _, _, N, S>(block, writer, plain, passes, AsTheyAre, begun);
             }
         }
     }

@@ -6,6 +6,7 @@ use super::super::Value;
 use crate::prelude::*;
 use cuda_std::copy::*;
 use cuda_std::matrix::*;
+use cuda_std::number::E4m3;
 use cuda_std::{bf16, f16};
 
 /// Rows of D that a block computes at a time.
@@ -43,6 +44,10 @@ impl Output for bf16 {
 
 impl Output for f16 {
     type Rows = [[[Self; 64]; ROWS]; 1];
+}
+
+impl Output for E4m3 {
+    type Rows = [[[Self; 128]; ROWS]; 1];
 }
 
 impl Output for f32 {

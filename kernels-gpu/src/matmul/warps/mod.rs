@@ -12,8 +12,10 @@
 mod copies;
 mod kernels;
 pub mod operand;
+mod scaled;
 
 pub use kernels::{warps_double, warps_grouped, warps_integer, warps_three_tf32, with_epilogue};
+pub use scaled::warps_scaled;
 
 use copies::Tile;
 use cuda_std::copy::{commit_group, wait_groups};
@@ -81,18 +83,47 @@ pub unsafe fn multiply<O: Operand>(
     place: Place,
     a: *const O::Element,
     b: *const O::Element,
-    mut finish: impl FnMut(usize, [usize; 2], [O::Sum; 2]),
+    finish: impl FnMut(usize, [usize; 2], [O::Sum; 2]),
 ) {
     let (a_by_k, b_by_k) = (problem.a.column == 1, problem.b.row == 1);
     // SAFETY: the caller's promise; each branch is taken by the whole grid.
     let sums = unsafe {
         match (a_by_k, b_by_k) {
-            (true, true) => sums::<O, true, true>(problem, place, a, b),
-            (true, false) => sums::<O, true, false>(problem, place, a, b),
-            (false, true) => sums::<O, false, true>(problem, place, a, b),
-            (false, false) => sums::<O, false, false>(problem, place, a, b),
+            (true, true) => sums::<O, _, true, true>(problem, place, a, b, OwnChains),
+            (true, false) => sums::<O, _, true, false>(problem, place, a, b, OwnChains),
+            (false, true) => sums::<O, _, false, true>(problem, place, a, b, OwnChains),
+            (false, false) => sums::<O, _, false, false>(problem, place, a, b, OwnChains),
         }
     };
+    finish_all::<O>(&sums, place, (a_by_k, b_by_k), finish);
+}
+
+/// [`multiply`] of operands that are contiguous along K, where `chains` adds the sums of some stages to the others.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn multiply_along_k<O: Operand, C: Chains<O>>(
+    problem: &Problem,
+    place: Place,
+    a: *const O::Element,
+    b: *const O::Element,
+    chains: C,
+    finish: impl FnMut(usize, [usize; 2], [O::Sum; 2]),
+) {
+    // SAFETY: the caller's promise.
+    let sums = unsafe { sums::<O, C, true, true>(problem, place, a, b, chains) };
+    finish_all::<O>(&sums, place, (true, true), finish);
+}
+
+/// Gives `finish` the thread's sums.
+#[inline(always)]
+fn finish_all<O: Operand>(
+    sums: &Sums<O>,
+    place: Place,
+    (a_by_k, b_by_k): (bool, bool),
+    mut finish: impl FnMut(usize, [usize; 2], [O::Sum; 2]),
+) {
     let thread = thread::thread_idx_x() as usize;
     let (warp_row, warp_column) = warp_place(thread);
     let rows = if a_by_k { O::rows::<true>(thread % 32) } else { O::rows::<false>(thread % 32) };
@@ -113,11 +144,12 @@ pub unsafe fn multiply<O: Operand>(
 /// # Safety
 /// As [`multiply`].
 #[inline(always)]
-unsafe fn sums<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
+unsafe fn sums<O: Operand, C: Chains<O>, const A_BY_K: bool, const B_BY_K: bool>(
     problem: &Problem,
     place: Place,
     a: *const O::Element,
     b: *const O::Element,
+    chains: C,
 ) -> Sums<O> {
     let thread = thread::thread_idx_x() as usize;
     let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
@@ -156,12 +188,13 @@ unsafe fn sums<O: Operand, const A_BY_K: bool, const B_BY_K: bool>(
             } else {
                 commit_group();
             }
-            if const { O::CHAIN == 0 } {
+            if const { C::STAGES == 0 } {
                 multiply_stage::<O, A_BY_K, B_BY_K>(stage(number), bases, &mut sums);
             } else {
                 multiply_stage::<O, A_BY_K, B_BY_K>(stage(number), bases, &mut chain);
-                if (number + 1).is_multiple_of(O::CHAIN) || number + 1 == steps {
-                    add_chain::<O>(&mut sums, &mut chain);
+                if (number + 1).is_multiple_of(C::STAGES) || number + 1 == steps {
+                    let rows = O::rows::<A_BY_K>(thread % 32).map(|own| place.row + row + own);
+                    add_chain(chains, number / C::STAGES, rows, &mut sums, &mut chain);
                 }
             }
         }
@@ -222,13 +255,79 @@ const fn fragment(x: usize) -> (usize, usize, usize) {
     (x / (2 * ACROSS), x / 2 % ACROSS, x % 2)
 }
 
-/// Adds the sums of a chain, and sets them to zero.
+/// How the sums of a few stages are added to the others.
+trait Chains<O: Operand>: Copy {
+    /// Stages of a chain; 0 if all are one.
+    const STAGES: usize;
+
+    /// What belongs to a chain beside its rows.
+    type OfChain: Copy;
+
+    /// Loads that of a chain, by its number along K.
+    ///
+    /// # Safety
+    /// The chain is one of the product.
+    unsafe fn load(self, number: usize) -> Self::OfChain;
+
+    /// The sums with those of a chain: two of each row, which may be past those of D.
+    ///
+    /// # Safety
+    /// The chain is one of the product.
+    unsafe fn add(
+        self,
+        number: usize,
+        of_chain: Self::OfChain,
+        rows: [usize; 2],
+        sums: [O::Sum; 4],
+        chain: [O::Sum; 4],
+    ) -> [O::Sum; 4];
+}
+
+/// As the operand has it.
+#[derive(Clone, Copy)]
+struct OwnChains;
+
+impl<O: Operand> Chains<O> for OwnChains {
+    const STAGES: usize = O::CHAIN;
+    type OfChain = ();
+
+    #[inline(always)]
+    unsafe fn load(self, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn add(
+        self,
+        _: usize,
+        (): (),
+        _: [usize; 2],
+        sums: [O::Sum; 4],
+        chain: [O::Sum; 4],
+    ) -> [O::Sum; 4] {
+        O::add(sums, chain)
+    }
+}
+
+/// Adds the sums of a chain, and sets them to zero. `rows` are those of the first fragment.
+///
+/// # Safety
+/// The chain is one of the product.
 #[inline(always)]
-fn add_chain<O: Operand>(sums: &mut Sums<O>, chain: &mut Sums<O>) {
-    unrolled!(FRAGMENTS, |x| {
-        let (i, j, half) = fragment(x);
-        sums[i][j][half] = O::add(sums[i][j][half], chain[i][j][half]);
-    });
-    // SAFETY: zero bits are numbers.
-    *chain = unsafe { core::mem::zeroed() };
+unsafe fn add_chain<O: Operand, C: Chains<O>>(
+    chains: C,
+    number: usize,
+    rows: [usize; 2],
+    sums: &mut Sums<O>,
+    chain: &mut Sums<O>,
+) {
+    // SAFETY: the caller's promise; zero bits are numbers.
+    unsafe {
+        let of_chain = chains.load(number);
+        unrolled!(FRAGMENTS, |x| {
+            let (i, j, half) = fragment(x);
+            let rows = [rows[0] + 16 * i, rows[1] + 16 * i];
+            let sum = &mut sums[i][j][half];
+            *sum = chains.add(number, of_chain, rows, *sum, chain[i][j][half]);
+        });
+        *chain = core::mem::zeroed();
+    }
 }

@@ -9,14 +9,16 @@
 #![allow(unexpected_cfgs)]
 
 use super::{SIDE, WARP_COLUMNS, WARP_ROWS};
+use crate::matmul::bytes::Byte;
 use bytemuck::Pod;
+use core::marker::PhantomData;
 use cuda_std::intrinsics::byte_perm;
 use cuda_std::layout::Swizzle;
 use cuda_std::matrix::{
     FragmentA, FragmentB, FragmentC, M16N8K8, M16N8K16, M16N8K32, Tf32, load_matrices,
     mma_converged,
 };
-use cuda_std::number::{E4m3, E4m3x2, F16x2};
+use cuda_std::number::{E4m3, E5m2};
 use cuda_std::{bf16, f16};
 
 /// Elements that a warp multiplies, 16 × K by K × 8, by one instruction or a few.
@@ -553,86 +555,84 @@ macro_rules! integers {
 
 integers! { i8 u8 }
 
-impl Bytes for E4m3 {}
-
-/// Multiplied as halves, which hold each number of 8 bits: so every device since `sm_80` has them, and sums are those of halves. Four
+/// Floats of 8 bits: `T` of A times `U` of B.
+///
+/// They are multiplied as halves, which hold each number of 8 bits: so every device since `sm_80` has them, and sums are those of halves. Four
 /// consecutive K of a register become two registers, whose halves are K 0 and 1, 2 and 3 of both operands alike.
-// SAFETY: by `load_rows` and `Bytes::load_pairs`.
-unsafe impl Operand for E4m3 {
-    by_rows!(32, f32);
-    places_of_bytes!();
-    type Element = Self;
-    type Left = [FragmentA<M16N8K16, f16>; 2];
-    type Right = [FragmentB<M16N8K16, f16>; 2];
-    const COLUMNS: Swizzle = Swizzle::new(3, 4, 3);
+#[derive(Clone, Copy, Debug)]
+pub struct Floats<T, U>(PhantomData<(T, U)>);
 
-    #[inline(always)]
-    unsafe fn left<const BY_K: bool>(
-        tile: *const u8,
-        base: usize,
-        i: usize,
-        step: usize,
-    ) -> Self::Left {
-        // SAFETY: the caller's promise.
-        let [a, b, c, d] = unsafe { Self::load_left::<BY_K>(tile, base, i, step) };
-        let of = |above: u32, below: u32| {
-            let ([a, c], [b, d]) = (halves_of_four(above), halves_of_four(below));
-            FragmentA::from_registers([a, b, c, d])
-        };
-        [of(a, b), of(c, d)]
-    }
+impl<T: Byte, U: Byte> Bytes for Floats<T, U> {}
 
-    #[inline(always)]
-    unsafe fn right<const BY_K: bool>(
-        tile: *const u8,
-        base: usize,
-        j: usize,
-        step: usize,
-    ) -> [Self::Right; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { Self::load_right::<BY_K>(tile, base, j, step) }
-            .map(|half| half.map(|four| FragmentB::from_registers(halves_of_four(four))))
-    }
+/// What operands of 8-bit floats have in common: `$t` of A times `$u` of B.
+macro_rules! floats {
+    ($t:ty, $u:ty) => {
+        by_rows!(32, f32);
+        places_of_bytes!();
+        type Left = [FragmentA<M16N8K16, f16>; 2];
+        type Right = [FragmentB<M16N8K16, f16>; 2];
+        const COLUMNS: Swizzle = Swizzle::new(3, 4, 3);
 
-    #[inline(always)]
-    unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [f32; 4]) -> [f32; 4] {
-        let sums = FragmentC::<M16N8K16, f32>::from_registers(sums);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let sums = mma_converged(left[0], right[0], sums);
-            mma_converged(left[1], right[1], sums).registers()
+        #[inline(always)]
+        unsafe fn left<const BY_K: bool>(
+            tile: *const u8,
+            base: usize,
+            i: usize,
+            step: usize,
+        ) -> Self::Left {
+            // SAFETY: the caller's promise.
+            let [a, b, c, d] = unsafe { Self::load_left::<BY_K>(tile, base, i, step) };
+            let of = |above: u32, below: u32| {
+                let ([a, c], [b, d]) = (<$t>::halves_of_four(above), <$t>::halves_of_four(below));
+                FragmentA::from_registers([a, b, c, d])
+            };
+            [of(a, b), of(c, d)]
         }
-    }
+
+        #[inline(always)]
+        unsafe fn right<const BY_K: bool>(
+            tile: *const u8,
+            base: usize,
+            j: usize,
+            step: usize,
+        ) -> [Self::Right; 2] {
+            let of = |four| FragmentB::from_registers(<$u>::halves_of_four(four));
+            // SAFETY: the caller's promise.
+            unsafe { Self::load_right::<BY_K>(tile, base, j, step) }.map(|half| half.map(of))
+        }
+
+        #[inline(always)]
+        unsafe fn multiply(left: Self::Left, right: Self::Right, sums: [f32; 4]) -> [f32; 4] {
+            let sums = FragmentC::<M16N8K16, f32>::from_registers(sums);
+            // SAFETY: the caller's promise.
+            unsafe {
+                let sums = mma_converged(left[0], right[0], sums);
+                mma_converged(left[1], right[1], sums).registers()
+            }
+        }
+    };
 }
 
-/// The four numbers of a register as halves.
-#[inline(always)]
-fn halves_of_four(four: u32) -> [u32; 2] {
-    [four as u16, (four >> 16) as u16].map(|two| halves_of_two(E4m3x2::from_bits(two)).to_bits())
+// SAFETY: by `load_rows` and `Bytes::load_pairs`.
+unsafe impl<T: Byte, U: Byte> Operand for Floats<T, U> {
+    floats!(T, U);
+    type Element = u8;
 }
 
-/// One instruction since `sm_89`.
-#[inline(always)]
-fn halves_of_two(two: E4m3x2) -> F16x2 {
-    if cfg!(any(not(target_os = "cuda"), target_feature = "compute_89")) {
-        two.to_halves()
-    } else {
-        halves_by_f32(two)
-    }
+/// Implements [`Operand`] for floats of 8 bits that are multiplied by themselves.
+macro_rules! alike {
+    ($($float:ident)*) => {$(
+        impl Bytes for $float {}
+
+        // SAFETY: by `load_rows` and `Bytes::load_pairs`.
+        unsafe impl Operand for $float {
+            floats!($float, $float);
+            type Element = Self;
+        }
+    )*};
 }
 
-/// Without the instruction. Fraction and exponent are those of an f32 whose exponent is 120 less.
-#[inline(always)]
-fn halves_by_f32(two: E4m3x2) -> F16x2 {
-    let [low, high] = two.to_array().map(|byte| {
-        let bits = u32::from(byte.to_bits());
-        let (sign, magnitude) = (bits & 0x80, bits & 0x7f);
-        let value = f32::from_bits(magnitude << 20) * f32::from_bits((127 + 120) << 23);
-        let value = if magnitude == 0x7f { f32::NAN } else { value };
-        f32::from_bits(value.to_bits() | sign << 24)
-    });
-    F16x2::nearest(low, high)
-}
+alike! { E4m3 E5m2 }
 
 /// `f64`: lanes read their elements one by one.
 // SAFETY: `doubles` stays inside by the distances below.
@@ -739,19 +739,3 @@ const _: () = {
     // A distance along a row of K is below the warp's rows or columns, whose beginnings are multiples of them.
     assert!(WARP_ROWS.is_power_of_two() && WARP_COLUMNS.is_power_of_two());
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_byte_is_the_same_half_with_and_without_the_instruction() {
-        for byte in 0..=u8::MAX {
-            let two = E4m3x2::from_bits(u16::from_le_bytes([byte, !byte]));
-            for (found, expected) in halves_by_f32(two).widen().into_iter().zip(two.widen()) {
-                let is_right = found.to_bits() == expected.to_bits();
-                assert!(is_right || (found.is_nan() && expected.is_nan()), "{byte:#x}");
-            }
-        }
-    }
-}

@@ -20,7 +20,7 @@ use ferrowarp::error::GpuResult;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
-    self, Choice, Matrix, MatrixLayout, MatrixMut, Options, Order, Product as Multiplied,
+    self, Choice, Matrix, MatrixLayout, MatrixMut, Options, Order, Product as Multiplied, Scales,
     matmul_into,
 };
 use reference::matmul::{Product, Rounding};
@@ -58,6 +58,11 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     cases.push(grouped(scale.pick([3, 40, 48, 32], experts, experts)));
     for sizes in scale.pick(small, vec![[4096; 3]], vec![[4096; 3], [8192; 3]]) {
         cases.extend(steps(sizes));
+    }
+    let layer = [4096, 7168, 16_384];
+    for sizes in scale.pick(vec![[64, 96, 256]], vec![layer], vec![layer, [4096; 3], [8192; 3]]) {
+        cases.push(scaled("fp8-blocks-nt", sizes));
+        cases.push(scaled("fp8-lines-nt", sizes));
     }
     cases
 }
@@ -174,6 +179,19 @@ fn compare_at<D: Random + Into<f64>>(
     value: impl Fn(u32, usize) -> f64,
     seed: u32,
 ) -> Result<(), Fault> {
+    compare_terms(d, k, rounding, |index, step| {
+        let [a, b] = places(index, step);
+        value(seed, a) * value(seed + 1, b)
+    })
+}
+
+/// [`compare`], where `term(index, step)` are added for element `index` of D.
+fn compare_terms<D: Random + Into<f64>>(
+    d: &DeviceBuffer<D>,
+    k: usize,
+    rounding: Rounding,
+    term: impl Fn(usize, usize) -> f64,
+) -> Result<(), Fault> {
     check::for_samples(d, |index, found: D| {
         // Each sample is a run of neighbours; a few of them suffice, as each is a sum over K.
         if !index.is_multiple_of(31) {
@@ -181,8 +199,7 @@ fn compare_at<D: Random + Into<f64>>(
         }
         let mut product = Product { value: 0.0, magnitude: 0.0, addend: 0.0 };
         for step in 0..k {
-            let [a, b] = places(index, step);
-            let term = value(seed, a) * value(seed + 1, b);
+            let term = term(index, step);
             product.value += term;
             product.magnitude += term.abs();
         }
@@ -284,6 +301,65 @@ fn grouped([groups, rows, n, k]: [usize; 4]) -> Case {
     })
     .in_operations(2 * (rows * n * k) as u64)
     .goal_if(rows >= 65_536, "torch", 1.2)
+}
+
+/// 8-bit floats with scales: `fp8-blocks-nt` for each row of A and 128 along K, `[k/128, m]` in memory, and for 128 along K and 128 columns of B,
+/// `[n/128, k/128]`; `fp8-lines-nt` for each row of A, and each column of B.
+fn scaled(form: &'static str, sizes: Sizes) -> Case {
+    let [m, n, k] = sizes;
+    let [a, b, of_d] = layouts(form, sizes, 1);
+    let (of_k, is_blocks) = (k / 128, form == "fp8-blocks-nt");
+    let lens = if is_blocks { [m * of_k, n.div_ceil(128) * of_k] } else { [m, n] };
+    let bytes = m * k + k * n + 2 * m * n + 4 * (lens[0] + lens[1]);
+    Case::new(["matmul", form, "E4m3"], sizes, bytes, move |gpu, seed| {
+        let state = Rigged::<E4m3, bf16> {
+            a: data::normal(gpu, m * k, seed)?,
+            b: data::normal(gpu, k * n, seed + 1)?,
+            d: data::poisoned(gpu, m * n)?,
+            scratch: Scratch::new(gpu)?,
+        };
+        let scales = [
+            data::normal::<f32>(gpu, lens[0], seed + 2)?,
+            data::normal::<f32>(gpu, lens[1], seed + 3)?,
+        ];
+        rig(
+            (state, scales),
+            |(state, _), _| data::poison(&mut state.d),
+            move |(state, [of_a, of_b]), gpu| {
+                let scales = if is_blocks {
+                    let of_a = Matrix::column_major(&*of_a, m, of_k)?;
+                    let of_b = Matrix::column_major(&*of_b, of_k, n.div_ceil(128))?;
+                    Scales::new().a(matmul::Scale::Blocks(of_a)).b(matmul::Scale::Blocks(of_b))
+                } else {
+                    let [of_a, of_b] = [of_a, of_b].map(|x| matmul::Scale::Vector(x.as_slice()));
+                    Scales::new().a(of_a).b(of_b)
+                };
+                let Rigged { a: x, b: y, d, scratch } = state;
+                let (x, y) = (Matrix::new(&*x, a)?, Matrix::new(&*y, b)?);
+                let d = MatrixMut::new(d, of_d)?;
+                matmul::scaled_into(gpu, x, y, scales, d, Options::new(), scratch)
+            },
+            move |(state, _), _| {
+                let element = |seed, at| f64::from(data::normal_value::<E4m3>(seed, at));
+                let scale = |seed, at| f64::from(data::normal_value::<f32>(seed, at));
+                let term = |row: usize, column: usize, step: usize| {
+                    let (at_a, at_b) = match is_blocks {
+                        true => (step / 128 * m + row, column / 128 * of_k + step / 128),
+                        false => (row, column),
+                    };
+                    let numbers =
+                        element(seed, row * k + step) * element(seed + 1, column * k + step);
+                    numbers * scale(seed + 2, at_a) * scale(seed + 3, at_b)
+                };
+                compare_terms(&state.d, k, Rounding::SCALED_FP8.to_bf16(), |index, step| {
+                    term(index / n, index % n, step)
+                })
+            },
+        )
+    })
+    .in_operations(2 * (m * n * k) as u64)
+    .goal_if(is_blocks && sizes == [4096, 7168, 16_384], "cuBLASLt", 1.0)
+    .goal_if(sizes[0] >= 4096, "torch", 1.0)
 }
 
 /// What `ops::matmul` chooses.
