@@ -9,7 +9,7 @@ use ferrowarp::ops::Scratch;
 use ferrowarp::ops::attention::{
     Alibi, Backward, Band, Gradients, Heads, HeadsLayout, HeadsMut, Kernel, Options, SoftCap,
     attention, attention_backward_into, attention_into, backward_scratch_bytes, explain,
-    scratch_bytes,
+    online_into, scratch_bytes, textbook_into,
 };
 use ferrowarp::{GpuError, GpuResult};
 use kernels_gpu::attention::backward::form::AttentionBackwardKernel;
@@ -460,6 +460,49 @@ fn large_scores() {
             }
         }
     }
+}
+
+type Step = fn(
+    Heads<'_, bf16>,
+    Heads<'_, bf16>,
+    Heads<'_, bf16>,
+    HeadsMut<'_, bf16>,
+    Options<'_>,
+) -> GpuResult<()>;
+
+#[test]
+fn steps_of_the_staircase() {
+    let mut rng = rng();
+    for (queries, keys, depth) in [(1, 1, 8), (33, 70, 64), (20, 45, 100), (9, 40, 256)] {
+        for band in [Band::ALL, Band::CAUSAL, Band { before: 7, after: 2, prefix: 0 }] {
+            let case = Case::<bf16>::new([2, 4, 2, queries, keys, depth], &mut rng);
+            let [q, k, v] = [&case.q, &case.k, &case.v].map(|host| upload(&host.values));
+            let heads = |memory, host: &Host<bf16>| Heads::new(memory, host.layout).unwrap();
+            let (q, k, v) = (heads(&q, &case.q), heads(&k, &case.k), heads(&v, &case.v));
+            let steps: [Step; 2] = [
+                |q, k, v, o, options| textbook_into(gpu(), q, k, v, o, options),
+                |q, k, v, o, options| online_into(gpu(), q, k, v, o, options),
+            ];
+            for step in steps {
+                let mut o = poisoned::<bf16>(case.q.values.len());
+                let to = HeadsMut::new(&mut o, case.q.layout).unwrap();
+                step(q, k, v, to, Options::new().score(band)).unwrap();
+                let o = o.to_vec().unwrap();
+                for row in 0..8 * queries {
+                    let place = [row / (4 * queries), row / queries % 4, row % queries];
+                    let expected = case.expected(band, SAME, place);
+                    let lse = expected.lse as f32;
+                    case.compare(&expected, &o[row * depth..][..depth], lse, place);
+                }
+            }
+        }
+    }
+    let case = Case::<bf16>::new([1, 1, 1, 2, 2, 8], &mut rng);
+    let (q, mut o) = (upload(&case.q.values), poisoned::<bf16>(16));
+    let q = Heads::new(&q, case.q.layout).unwrap();
+    let to = HeadsMut::new(&mut o, case.q.layout).unwrap();
+    let error = online_into(gpu(), q, q, q, to, Options::new().kernel(Kernel::Warps)).unwrap_err();
+    assert!(error.to_string().contains("no other option"), "{error}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! | [`hopper`] | keys and values by the copy engine, multiplied by warpgroups (`wgmma`); the fastest | `sm_90a` |
 //! | [`warps`] | keys and values by `cp.async`, multiplied by warps (`mma`); keys in pages; few rows, as when text is generated | `sm_80` |
 //! | [`combine`] | the parts of rows whose keys were divided among blocks | `sm_80` |
+//! | [`steps`] | a textbook's three passes, and the online softmax: the first steps to these | `sm_80` |
 //! | [`backward`] | the gradients of queries, keys and values | `sm_80` |
 //!
 //! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
@@ -21,6 +22,7 @@ mod scores;
 #[cfg(feature = "entries")]
 pub mod shipped;
 mod softmax;
+pub mod steps;
 pub mod warps;
 mod work;
 

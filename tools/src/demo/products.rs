@@ -84,8 +84,35 @@ fn product(
     Ok(Outcome { size, time, bytes: 6 * side * side, check, picture: None })
 }
 
-/// Eight heads of queries, which share two of keys, with a causal mask. The difference of each sample is counted in units of what rounding explains.
+type Attention = fn(
+    &Gpu,
+    Heads<'_, bf16>,
+    [Heads<'_, bf16>; 2],
+    HeadsMut<'_, bf16>,
+    &mut Scratch,
+) -> GpuResult<()>;
+
+pub(super) fn attention_textbook(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    attend(gpu, scale, |gpu, q, [k, v], o, _| {
+        attention::textbook_into(gpu, q, k, v, o, attention::Options::new().score(Band::CAUSAL))
+    })
+}
+
+pub(super) fn attention_online(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    attend(gpu, scale, |gpu, q, [k, v], o, _| {
+        attention::online_into(gpu, q, k, v, o, attention::Options::new().score(Band::CAUSAL))
+    })
+}
+
 pub(super) fn attention(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
+    attend(gpu, scale, |gpu, q, [k, v], o, scratch| {
+        let options = attention::Options::new().score(Band::CAUSAL);
+        attention_into(gpu, q, k, v, o, options, scratch)
+    })
+}
+
+/// Eight heads of queries, which share two of keys, with a causal mask. The difference of each sample is counted in units of what rounding explains.
+fn attend(gpu: &Gpu, scale: Scale, run: Attention) -> GpuResult<Outcome> {
     const HEADS: usize = 8;
     const KV_HEADS: usize = 2;
     const DEPTH: usize = 64;
@@ -101,10 +128,9 @@ pub(super) fn attention(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
     let mut o = DeviceBuffer::<bf16>::zeroed(gpu, q.len())?;
     let mut scratch = Scratch::new(gpu)?;
     let time = timed(gpu, || {
-        let (q, k, v) =
-            (Heads::new(&on_q, of_q)?, Heads::new(&on_k, of_k)?, Heads::new(&on_v, of_k)?);
-        let options = attention::Options::new().score(Band::CAUSAL);
-        attention_into(gpu, q, k, v, HeadsMut::new(&mut o, of_q)?, options, &mut scratch)
+        let q = Heads::new(&on_q, of_q)?;
+        let keys = [Heads::new(&on_k, of_k)?, Heads::new(&on_v, of_k)?];
+        run(gpu, q, keys, HeadsMut::new(&mut o, of_q)?, &mut scratch)
     })?;
     let found = o.to_vec()?;
     let row = |of: &[bf16], row: usize| -> Vec<f64> {

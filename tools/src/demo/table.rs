@@ -30,7 +30,22 @@ pub const GROUPS: &[Group] = &[
             Demo::new("matmul_registers", "tiles in registers", products::registers),
             Demo::new("matmul_warps", "tensor cores, by warps", products::warps),
             Demo::new("matmul", "tensor cores, by the fastest kernel", products::chosen),
-            Demo::new("attention", "softmax of products, tile by tile", products::attention),
+        ],
+    },
+    Group {
+        title: "Attention",
+        demos: &[
+            Demo::new(
+                "attention_textbook",
+                "three passes over the keys",
+                products::attention_textbook,
+            ),
+            Demo::new(
+                "attention_online",
+                "one pass, by the online softmax",
+                products::attention_online,
+            ),
+            Demo::new("attention", "tensor cores, by the fastest kernel", products::attention),
         ],
     },
     Group {

@@ -42,6 +42,7 @@
 mod backward;
 mod heads;
 mod prepare;
+mod steps;
 
 use bytemuck::Pod;
 use cuda_std::launch::DeviceRead;
@@ -52,6 +53,7 @@ pub use backward::{Backward, Gradients, attention_backward_into, backward_scratc
 pub use heads::{Heads, HeadsLayout, HeadsMut};
 pub use kernels_gpu::attention::{Alibi, Band, Place, Score, SoftCap};
 pub use prepare::{Choice, Kernel};
+pub use steps::{online_into, textbook_into};
 
 use self::prepare::{Machine, Prepared};
 use super::scan::unwritten;

@@ -6,6 +6,7 @@ use super::{BLOCK, BackwardProblem, Operands};
 use crate::attention::hopper::Half;
 use crate::prelude::*;
 use cuda_std::gpu_only;
+use cuda_std::unroll::each;
 use cuda_std::warp::warp_shuffle_xor;
 
 /// Blocks for all queries, of which each warp takes one.
@@ -39,9 +40,7 @@ pub unsafe fn add<T: Half>(problem: &BackwardProblem, operands: Operands<T>) {
             sum = T::widen(o.add(column).read()).mul_add(T::widen(d_o.add(column).read()), sum);
             column += 32;
         }
-        for distance in [16, 8, 4, 2, 1] {
-            sum += warp_shuffle_xor(!0, sum, distance, 32).0;
-        }
+        each::<5>(|step| sum += warp_shuffle_xor(!0, sum, 16 >> step, 32).0);
         if thread % 32 == 0 {
             operands.delta.add(row).write(sum);
         }
