@@ -127,6 +127,11 @@ fn dlpack() {
     assert_prints("14_dlpack", &expected);
 }
 
+#[test]
+fn attention() {
+    assert_prints("15_attention", &["1024 results over [37, 20] keys in pages: off by 0.00"]);
+}
+
 /// The manifest lists the files by hand, since they lie beside it. Those with a number are run here; the programs behind
 /// features have tests of their own.
 #[test]
@@ -138,7 +143,7 @@ fn every_file_is_an_example_and_has_a_test() {
         .filter_map(|line| line.strip_prefix("path = \"")?.strip_suffix(".rs\""))
         .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
         .collect();
-    assert_eq!(names.len(), 14);
+    assert_eq!(names.len(), 15);
     for name in names {
         assert!(own.contains(&format!("\"{name}\"")), "no test runs {name}");
     }
