@@ -407,7 +407,7 @@ fn keys_in_pages() {
             (queries[1], 64, 192),
             (queries[0], 128, 256),
             (queries[1], 256, 128),
-            (queries[1], 1, 64),
+            (queries[1], if kernel == Kernel::Hopper { 8 } else { 1 }, 64),
         ] {
             let of_batch = 256 / page;
             let mut case =

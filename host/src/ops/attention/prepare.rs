@@ -152,7 +152,7 @@ impl Prepared {
         let refusal = match best {
             Kernel::Hopper if !machine.has_warpgroups => Some("this device has no `wgmma`"),
             Kernel::Hopper if !self.is_addressed() => Some(
-                "the copy engine takes rows, heads and batches (or pages) at multiples of 16 bytes, and at least one key",
+                "the copy engine takes rows, heads and batches (or pages) at multiples of 16 bytes, at least one key, and pages of at least eight",
             ),
             Kernel::FewRows if !has_few => {
                 Some("queries times heads that share keys are more than 16")
@@ -203,7 +203,10 @@ impl Prepared {
             )
         };
         let of_keys = self.extents_of_keys();
-        of_keys.iter().all(|extent| *extent > 0)
+        // Rows are exchanged in shared memory by eights: a box of fewer would begin within one.
+        let has_eights = self.problem.pages == 0 || self.problem.page >= 3;
+        has_eights
+            && of_keys.iter().all(|extent| *extent > 0)
             && self.addresses.iter().all(|address| address.is_multiple_of(UNIT_BYTES))
             && fits(self.problem.q, [batches, heads, queries])
             && fits(self.problem.k, of_keys)
