@@ -127,6 +127,15 @@ def rms_norm(
     residual: _DLPack | None = None,
     epsilon: float = 1e-5,
 ) -> _A: ...
+def attention(
+    q: _A,
+    k: _DLPack,
+    v: _DLPack,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+) -> _A: ...
 def matmul(
     a: _A,
     b: _DLPack,

@@ -181,6 +181,24 @@ impl Input {
         }
     }
 
+    /// The sizes of a tensor of four axes, and whether it is the transpose of one without gaps whose two middle axes are exchanged.
+    pub fn heads(&self, operation: &str) -> PyResult<([usize; 4], bool)> {
+        let [batches, heads, rows, depth] = self.shape[..] else {
+            return Err(PyValueError::new_err(format!(
+                "{operation}: `{}` has to have four axes, and its shape is {:?}",
+                self.name, self.shape
+            )));
+        };
+        let sizes = [batches, heads, rows, depth];
+        if self.is_dense(0..4) {
+            Ok((sizes, false))
+        } else if self.is_dense([0, 2, 1, 3].into_iter()) {
+            Ok((sizes, true))
+        } else {
+            Err(self.not_contiguous(operation))
+        }
+    }
+
     /// Whether it has the memory of another argument, all of it.
     pub fn is_at(&self, other: &Self) -> bool {
         self.bytes() > 0 && (self.address, self.bytes()) == (other.address, other.bytes())

@@ -10,6 +10,7 @@ from conftest import ON_EMULATOR, numbers
 import ferrowarp
 
 X = numpy.array([3.0, 1.0, 2.0], dtype="float32")
+HEADS = numpy.zeros((1, 2, 3, 8), dtype="float16")
 
 
 class Producer:
@@ -125,6 +126,11 @@ def test_types_that_are_refused(call, names):
         (lambda: ferrowarp.layer_norm(X, X[:2]), r"`weight` has the shape \[2\], and needs \[3\]"),
         (lambda: ferrowarp.rms_norm(X, residual=X[:2]), r"`residual` has the shape \[2\]"),
         (lambda: ferrowarp.matmul(numpy.zeros((2, 3)), numpy.zeros((2, 3))), r"\[2, 3\] times \[2, 3\]"),
+        (lambda: ferrowarp.attention(HEADS[0], HEADS, HEADS), "four axes"),
+        (lambda: ferrowarp.attention(HEADS, HEADS[:, :, :, :4], HEADS), "contiguous"),
+        (lambda: ferrowarp.attention(HEADS, HEADS[:, :, :, :4].copy(), HEADS), "1 × 2 × 3 × 4"),
+        (lambda: ferrowarp.attention(HEADS, HEADS, HEADS, window=2), "causal=True"),
+        (lambda: ferrowarp.attention(HEADS, HEADS, HEADS, scale=-1.0), "positive and finite"),
         (lambda: ferrowarp.matmul(numpy.zeros((2, 3, 3)), numpy.zeros((4, 3, 3))), "batches have to be as many"),
         (lambda: ferrowarp.matmul(numpy.zeros(3), numpy.zeros(3)), "a matrix or a batch"),
         (lambda: ferrowarp.matmul(numpy.zeros((2, 2)), numpy.zeros((2, 2)), precision="tf32"), "precision is for float32"),

@@ -236,6 +236,37 @@ def test_matmul(dtype, tolerance, m, k, n):
     near(ferrowarp.matmul(a, numpy.ascontiguousarray(b.T).T), expected, tolerance, 4 * tolerance)
 
 
+def attended(q, k, v, before=None, scale=None):
+    """Attention in float64; with `before`, a query sees its own key and so many before."""
+    queries, keys, depth = q.shape[2], k.shape[2], q.shape[3]
+    group = q.shape[1] // k.shape[1]
+    k, v = numpy.repeat(k, group, axis=1), numpy.repeat(v, group, axis=1)
+    scores = q @ numpy.swapaxes(k, 2, 3) * (scale or depth**-0.5)
+    if before is not None:
+        own = numpy.arange(queries)[:, None] + keys - queries
+        key = numpy.arange(keys)[None]
+        scores = numpy.where((key <= own) & (key >= own - before), scores, -numpy.inf)
+    weights = numpy.exp(scores - scores.max(axis=3, keepdims=True))
+    return weights / weights.sum(axis=3, keepdims=True) @ v
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float16", 4e-3), (BFLOAT16, 3e-2)], ids=str)
+@pytest.mark.parametrize("queries, keys, depth", [(1, 1, 8), (5, 70, 64), (70, 90, 40)])
+def test_attention(dtype, tolerance, queries, keys, depth):
+    q = numbers("float64", (2, 4, queries, depth)).astype(dtype)
+    k, v = (numbers("float64", (2, 2, keys, depth), seed).astype(dtype) for seed in (2, 3))
+    wide = [x.astype("float64") for x in (q, k, v)]
+    found = ferrowarp.attention(q, k, v)
+    assert found.dtype == q.dtype
+    near(found, attended(*wide), tolerance, tolerance)
+    near(ferrowarp.attention(q, k, v, causal=True), attended(*wide, before=keys), tolerance, tolerance)
+    near(ferrowarp.attention(q, k, v, causal=True, window=3), attended(*wide, before=3), tolerance, tolerance)
+    near(ferrowarp.attention(q, k, v, scale=0.3), attended(*wide, scale=0.3), tolerance, tolerance)
+    # Rows of all heads side by side, as a linear layer gives them.
+    turned = [numpy.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (q, k, v)]
+    near(ferrowarp.attention(*turned, causal=True), attended(*wide, before=keys), tolerance, tolerance)
+
+
 @pytest.mark.parametrize("dtype, tolerance", PRODUCTS, ids=str)
 def test_matmul_of_batches(dtype, tolerance):
     a, b = (numbers("float64", shape).astype(dtype) for shape in [(3, 17, 9), (3, 9, 20)])

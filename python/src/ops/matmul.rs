@@ -111,21 +111,28 @@ pub fn matmul<'py>(
             let mut scratch = ferrowarp::ops::Scratch::new(on)?;
             double_into(on, a, b, d, (1.0, 0.0), None, &mut scratch)
         }),
-        DType::F32 => match precision.unwrap_or("float32") {
-            "float32" => {
-                product.run::<f32>(py, |on, a, b, d| registers_into(on, a, b, d, Options::new()))
+        DType::F32 => {
+            match precision.unwrap_or("float32") {
+                "float32" => product
+                    .run::<f32>(py, |on, a, b, d| registers_into(on, a, b, d, Options::new())),
+                "tf32" => product.run::<f32>(py, |on, a, b, d| {
+                    let mut scratch = ferrowarp::ops::Scratch::new(on)?;
+                    ops::matmul::matmul_into(
+                        on,
+                        a.as_tf32(),
+                        b.as_tf32(),
+                        d,
+                        Options::new(),
+                        &mut scratch,
+                    )
+                }),
+                "3xtf32" => product
+                    .run::<f32>(py, |on, a, b, d| three_tf32_into(on, a, b, d, Options::new())),
+                other => Err(PyValueError::new_err(format!(
+                    "matmul: precision is {other:?}, and has to be \"float32\", \"tf32\" or \"3xtf32\""
+                ))),
             }
-            "tf32" => product.run::<f32>(py, |on, a, b, d| {
-                let mut scratch = ferrowarp::ops::Scratch::new(on)?;
-                ops::matmul::matmul_into(on, a.as_tf32(), b.as_tf32(), d, Options::new(), &mut scratch)
-            }),
-            "3xtf32" => {
-                product.run::<f32>(py, |on, a, b, d| three_tf32_into(on, a, b, d, Options::new()))
-            }
-            other => Err(PyValueError::new_err(format!(
-                "matmul: precision is {other:?}, and has to be \"float32\", \"tf32\" or \"3xtf32\""
-            ))),
-        },
+        }
         _ => with_type!("matmul", dtype, [f16 bf16 f32 f64], _T => unreachable!()),
     }?;
     call.give(py, d)

@@ -1,5 +1,6 @@
 //! The operations, a file for each family as in `ferrowarp::ops`.
 
+mod attention;
 mod histogram;
 mod matmul;
 mod random;
@@ -14,6 +15,7 @@ use pyo3::prelude::*;
 
 /// Adds the functions to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(attention::attention, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::histogram, module)?)?;
     module.add_function(wrap_pyfunction!(matmul::matmul, module)?)?;
     module.add_function(wrap_pyfunction!(random::uniform, module)?)?;
