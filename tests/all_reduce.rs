@@ -40,7 +40,7 @@ impl Ranks {
             Ok((stream, memory))
         };
         let all = (0..count).map(rank).collect::<GpuResult<_>>()?;
-        gpu().synchronize()?;
+        all.iter().try_for_each(|(stream, _): &(Stream, _)| stream.synchronize())?;
         Ok(Self { all, calls: Cell::new(0) })
     }
 
@@ -240,7 +240,7 @@ fn flags_pass_between_streams() -> GpuResult<()> {
     const ROUNDS: u32 = 5;
     let streams = [gpu().create_stream()?, gpu().create_stream()?];
     let flags = DeviceBuffer::<u32>::zeroed(gpu(), 2)?;
-    gpu().synchronize()?;
+    gpu().stream().synchronize()?;
     let flag = |which: usize| flags.as_device_ptr().address() + 4 * which as u64;
     for round in 1..=ROUNDS {
         let one = LaunchConfig::for_num_elems(1);

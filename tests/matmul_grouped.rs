@@ -130,7 +130,7 @@ fn of_offsets(offsets: &[u32]) -> (GpuResult<()>, Vec<bf16>) {
         let (offsets, mut scratch) = (upload(offsets), Scratch::new(gpu())?);
         let a = Matrix::row_major(&a, 6, 8)?;
         grouped_into(gpu(), a, b, &offsets, d, Options::new(), &mut scratch)?;
-        gpu().synchronize()
+        gpu().stream().synchronize()
     };
     let result = run(MatrixMut::row_major(&mut d, 6, 8).unwrap());
     (result, d.to_vec().unwrap())

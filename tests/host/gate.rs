@@ -12,7 +12,7 @@ use ferrowarp::AsStream;
 use ferrowarp::memory::resource::StreamRef;
 
 /// Longer than any test, so that one that waits wrongly ends and fails.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// More than there are gates in a process.
 const WORDS: usize = 4096;
 
