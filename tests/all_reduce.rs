@@ -39,8 +39,9 @@ impl Ranks {
             let memory = DeviceBuffer::zeroed(&stream, exchange_bytes(SLOT_BYTES))?;
             Ok((stream, memory))
         };
-        let all = (0..count).map(rank).collect::<GpuResult<_>>()?;
-        all.iter().try_for_each(|(stream, _): &(Stream, _)| stream.synchronize())?;
+        let all: Vec<(Stream, DeviceBuffer<u8>)> =
+            (0..count).map(rank).collect::<GpuResult<_>>()?;
+        all.iter().try_for_each(|(stream, _)| stream.synchronize())?;
         Ok(Self { all, calls: Cell::new(0) })
     }
 
