@@ -16,7 +16,7 @@ type Area<B> = DrawingArea<B, Shift>;
 type Result<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// One for each family, at least.
-const COLOURS: [RGBColor; 18] = [
+const COLOURS: [RGBColor; 19] = [
     BLACK,
     RGBColor(31, 119, 180),
     RGBColor(214, 39, 40),
@@ -33,6 +33,7 @@ const COLOURS: [RGBColor; 18] = [
     RGBColor(0, 60, 130),
     RGBColor(180, 40, 110),
     RGBColor(100, 180, 20),
+    RGBColor(120, 60, 200),
     RGBColor(200, 120, 60),
     RGBColor(110, 40, 0),
 ];
