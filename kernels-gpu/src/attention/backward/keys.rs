@@ -32,7 +32,7 @@ pub const fn blocks(problem: &BackwardProblem) -> u64 {
 /// Computes the gradients of keys and values; rows have at most `D` elements, that is `8 COLUMNS`.
 ///
 /// # Safety
-/// - All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`](super::shared_bytes) of dynamic shared memory that nothing else uses; there are
+/// - All threads of a block of [`BLOCK`](super::BLOCK) call this together, with [`shared_bytes`](super::shared_bytes) of dynamic shared memory that nothing else uses; there are
 ///   [`blocks`] of them.
 /// - The operands have every element that the problem leads to.
 #[gpu_only]

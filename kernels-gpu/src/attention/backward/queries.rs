@@ -19,7 +19,7 @@ use cuda_std::gpu_only;
 /// Computes the gradients of the queries; rows have at most `D` elements, that is `8 COLUMNS`.
 ///
 /// # Safety
-/// - All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`](super::shared_bytes) of dynamic shared memory that nothing else uses.
+/// - All threads of a block of [`BLOCK`](super::BLOCK) call this together, with [`shared_bytes`](super::shared_bytes) of dynamic shared memory that nothing else uses.
 /// - The operands have every element that the problem leads to, and the schedule is one of tiles of [`ROWS`] queries.
 #[gpu_only]
 #[inline(always)]
