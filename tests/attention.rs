@@ -765,6 +765,17 @@ fn gradients_that_do_not_fit_are_refused() {
     let case = Case::<bf16>::new([1, 1, 1, 4, 4, 64], &mut rng);
     let reason = refusal(&case, HeadsLayout::by_head([1, 1, 3, 64]));
     assert!(reason.contains("queries are 1 × 1 × 4 × 64"), "{reason}");
+    // An option of the forward pass alone.
+    let x = upload(&case.q.values);
+    let x = Heads::new(&x, case.q.layout).unwrap();
+    let mut to = [0; 3].map(|_| poisoned::<bf16>(case.q.values.len()));
+    let [d_q, d_k, d_v] = to.each_mut().map(|to| HeadsMut::new(to, case.q.layout).unwrap());
+    let gradients = Gradients { q: d_q, k: d_k, v: d_v };
+    let forward = Backward { q: x, k: x, v: x, o: x, d_o: x };
+    let (lse, options) = (poisoned::<f32>(4), Options::new().kernel(Kernel::Warps));
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    let result = attention_backward_into(gpu(), forward, &lse, gradients, options, &mut scratch);
+    assert!(result.unwrap_err().to_string().contains("no other option"));
 }
 
 #[test]

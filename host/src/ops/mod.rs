@@ -35,6 +35,7 @@ pub mod sort;
 pub mod spheres;
 pub mod spmv;
 pub mod stencil;
+mod tensor_maps;
 pub mod transpose;
 pub mod vecadd;
 mod views;

@@ -48,7 +48,7 @@ pub struct Gradients<'a, T: Pod> {
 /// elements before they are multiplied.
 ///
 /// # Errors
-/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit, for rows of more than 128 elements, for lengths or pages among the options, if gradients overlap
+/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit, for rows of more than 128 elements, for other options than a scale and a functor of scores, if gradients overlap
 /// an input, each other or themselves; [`SizeMismatch`](crate::GpuError::SizeMismatch) for logarithms of another size; errors of the driver.
 pub fn attention_backward_into<T: Half, C>(
     on: &impl AsStream,
@@ -113,8 +113,10 @@ fn prepare<T: Half, C>(
     options: &Options<'_, C>,
 ) -> GpuResult<(BackwardProblem, usize)> {
     let Backward { q, k, v, o, d_o } = forward;
-    if options.lengths.is_some() || options.pages.is_some() {
-        return Err(wrong("the backward pass takes neither lengths nor pages".into()));
+    let Options { lengths, pages, lse, kernel, .. } = options;
+    if lengths.is_some() || pages.is_some() || lse.is_some() || kernel.is_some() {
+        let reason = "the backward pass takes a scale and a functor of scores, and no other option";
+        return Err(wrong(reason.into()));
     }
     let problem = problem_of([q, k, v, o].map(Heads::layout), options)?;
     let pairs = [

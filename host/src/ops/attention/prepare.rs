@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use cuda_driver::sys;
-use cuda_std::copy::{Swizzle, Swizzle128, TensorType};
+use cuda_std::copy::TensorType;
 use cuda_std::grid_constant::MapWords;
 use kernels_gpu::attention::form::{self, Arguments};
 use kernels_gpu::attention::hopper::{self, Half};
@@ -11,8 +10,8 @@ use kernels_gpu::attention::{Problem, RowStrides, Schedule, Score, combine, warp
 
 use super::{Heads, HeadsLayout, HeadsMut, OPERATION, Options, len_of};
 use crate::device::DeviceInfo;
-use crate::error::{GpuContext, GpuError, GpuResult};
-use crate::ops::same_len;
+use crate::error::{GpuError, GpuResult};
+use crate::ops::{same_len, tensor_maps};
 use crate::stream::Stream;
 
 /// Sizes are below this: kernels count in 32 bits, of which one is a sign for the copy engine.
@@ -424,7 +423,7 @@ fn check_sizes(
     }
 }
 
-/// Lets the driver describe a tensor of elements of 16 bits, innermost dimension first. `strides` are in elements, of all dimensions but the first.
+/// The map of a tensor of elements of 16 bits, innermost dimension first. `strides` are in elements, of all dimensions but the first.
 fn encode<const RANK: usize, const STRIDES: usize>(
     stream: &Stream,
     address: u64,
@@ -432,37 +431,13 @@ fn encode<const RANK: usize, const STRIDES: usize>(
     strides: [u64; STRIDES],
     boxes: [u32; RANK],
 ) -> GpuResult<MapWords> {
-    /// The lines of the L2 cache that a copy fills: 256 bytes.
-    const PROMOTE_256_BYTES: u32 = 3;
-    let mut map = sys::CUtensorMap { words: [0; 16] };
-    let steps = [1u32; RANK];
-    let extents = extents.map(u64::from);
     // The stride of a dimension of one element is of no meaning, and may be none that the copy engine takes.
     let mut bytes = strides.map(|stride| 2 * stride);
-    for (dimension, stride) in bytes.iter_mut().enumerate() {
-        if extents[dimension + 1] == 1 {
+    for (stride, extent) in bytes.iter_mut().zip(&extents[1..]) {
+        if *extent == 1 {
             *stride = UNIT_BYTES;
         }
     }
-    let encoded = stream.inner().context().call_uncounted("cuTensorMapEncodeTiled", || {
-        // SAFETY: the map is writable, the lists have an element for each dimension, and the address is only stored.
-        unsafe {
-            sys::cuTensorMapEncodeTiled(
-                &mut map,
-                TensorType::U16 as u32,
-                RANK as u32,
-                address as *mut _,
-                extents.as_ptr(),
-                bytes.as_ptr(),
-                boxes.as_ptr(),
-                steps.as_ptr(),
-                0,
-                Swizzle128::MODE,
-                PROMOTE_256_BYTES,
-                0,
-            )
-        }
-    });
-    encoded.with_gpu_context(|| OPERATION)?;
-    Ok(MapWords { words: map.words })
+    let (ty, extents) = (TensorType::U16 as u32, extents.map(u64::from));
+    tensor_maps::encode(stream, OPERATION, ty, address, extents, bytes, boxes)
 }

@@ -1,8 +1,7 @@
 //! From views to what kernels take: shapes checked once, and tensor maps.
 
 use bytemuck::Pod;
-use cuda_driver::sys;
-use cuda_std::copy::{Swizzle, Swizzle128, TensorType};
+use cuda_std::copy::TensorType;
 use cuda_std::grid_constant::MapWords;
 use cuda_std::launch::{Grid1, Instance, RawSlice};
 use cuda_std::shared::Element;
@@ -15,9 +14,10 @@ use kernels_gpu::matmul::{Epilogue, Factor, Problem, Strides};
 use super::choice::{Choice, Tile};
 use super::steps::grid_blocks;
 use super::{Matrix, MatrixLayout, MatrixMut, OPERATION, Options};
-use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceSliceMut;
 use crate::ops::same_len;
+use crate::ops::tensor_maps::encode;
 use crate::ops::views::{As, AsMut};
 use crate::stream::Stream;
 
@@ -257,7 +257,7 @@ impl Operand {
 
     fn map(&self, stream: &Stream, boxes: &Boxes) -> GpuResult<MapWords> {
         let Boxes { extents, strides_bytes, of_box, .. } = *boxes;
-        encode(stream, self.map_type, self.address, extents, strides_bytes, of_box)
+        encode(stream, OPERATION, self.map_type, self.address, extents, strides_bytes, of_box)
     }
 }
 
@@ -456,6 +456,7 @@ pub(super) fn map_of_d(
     };
     encode(
         stream,
+        OPERATION,
         ty as u32,
         address,
         [n, m, outputs],
@@ -463,42 +464,6 @@ pub(super) fn map_of_d(
         [columns as u32, STORED_ROWS, 1],
     )
     .map(Some)
-}
-
-/// Lets the driver describe a tensor of three dimensions, innermost first.
-fn encode(
-    stream: &Stream,
-    ty: u32,
-    address: u64,
-    extents: [u64; 3],
-    strides_bytes: [u64; 2],
-    boxes: [u32; 3],
-) -> GpuResult<MapWords> {
-    /// The lines of the L2 cache that a copy fills: 256 bytes.
-    const PROMOTE_256_BYTES: u32 = 3;
-    let mut map = sys::CUtensorMap { words: [0; 16] };
-    let steps = [1u32; 3];
-    let encoded = stream.inner().context().call_uncounted("cuTensorMapEncodeTiled", || {
-        // SAFETY: the map is writable, the lists have an element for each dimension, and the address is only stored.
-        unsafe {
-            sys::cuTensorMapEncodeTiled(
-                &mut map,
-                ty,
-                3,
-                address as *mut _,
-                extents.as_ptr(),
-                strides_bytes.as_ptr(),
-                boxes.as_ptr(),
-                steps.as_ptr(),
-                0,
-                Swizzle128::MODE,
-                PROMOTE_256_BYTES,
-                0,
-            )
-        }
-    });
-    encoded.with_gpu_context(|| OPERATION)?;
-    Ok(MapWords { words: map.words })
 }
 
 #[cfg(test)]
