@@ -1,6 +1,6 @@
 // NCCL by itself: the collectives of `ferrowarp dist bench`, called from C++ as nccl-tests calls them.
 //
-//     nvcc -O3 -o nccl tools/peers/nccl.cu -lnccl && ./nccl 2
+//     nvcc -O3 -o nccl tools/peers/nccl.cu -lnccl && ./nccl 2 [MOST MIB]
 //
 // One process a device, as under a launcher: the ranks are forked before any of them starts CUDA, and the first sends the
 // identity through pipes. A row is the median over the rounds of the time of one call, between two events on the stream around
@@ -34,7 +34,7 @@ static void check(ncclResult_t code, const char* call) {
 #define CHECK(call) check(call, #call)
 
 constexpr int ROUNDS = 9;
-constexpr size_t MOST_BYTES = size_t(1) << 30;
+size_t most_bytes = size_t(1) << 30;
 
 // Calls of a round: many of small messages, few of large ones.
 static int calls(size_t bytes) { return bytes <= (1 << 20) ? 100 : bytes <= (64 << 20) ? 20 : 5; }
@@ -83,7 +83,7 @@ struct Rank {
     }
 
     void run() {
-        for (size_t bytes = 1 << 10; bytes <= MOST_BYTES; bytes *= 4) {
+        for (size_t bytes = 1 << 10; bytes <= most_bytes; bytes *= 4) {
             size_t n = bytes / sizeof(float), share = n / ranks;
             row("all-reduce", bytes, [&] { CHECK(ncclAllReduce(from, to, n, ncclFloat, ncclSum, comm, stream)); });
             row("reduce-scatter", bytes, [&] { CHECK(ncclReduceScatter(from, to, share, ncclFloat, ncclSum, comm, stream)); });
@@ -108,10 +108,10 @@ static void run(int rank, int ranks, ncclUniqueId id) {
     CHECK(cudaStreamCreateWithFlags(&own.stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreate(&own.begin));
     CHECK(cudaEventCreate(&own.end));
-    CHECK(cudaMalloc(&own.from, MOST_BYTES));
-    CHECK(cudaMalloc(&own.to, MOST_BYTES));
+    CHECK(cudaMalloc(&own.from, most_bytes));
+    CHECK(cudaMalloc(&own.to, most_bytes));
     CHECK(cudaMalloc(&own.longest, sizeof(float)));
-    CHECK(cudaMemset(own.from, 0, MOST_BYTES));
+    CHECK(cudaMemset(own.from, 0, most_bytes));
     if (rank == 0) {
         int version;
         CHECK(ncclGetVersion(&version));
@@ -123,6 +123,7 @@ static void run(int rank, int ranks, ncclUniqueId id) {
 
 int main(int count, char** args) {
     int ranks = count > 1 ? atoi(args[1]) : 2;
+    if (count > 2) most_bytes = size_t(atoll(args[2])) << 20;
     std::vector<int> to;
     for (int rank = 1; rank < ranks; ++rank) {
         int ends[2];

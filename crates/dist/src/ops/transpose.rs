@@ -117,44 +117,23 @@ fn by_peers<T: Pod>(
         (to, Rows { address: start_of(to), row_bytes, pitch_bytes, rows: height })
     });
     let sent: Vec<_> = sent.filter(|(_, rows)| rows.rows * rows.row_bytes > 0).collect();
-    let own_rows = |part: Range<usize>| {
-        (from + ((part.start * width + columns.start_of(own)) * size) as u64, width, own, part)
-    };
-    // The rank whose chunks this rank's own rows go with, a part with each: all at once, they would keep the link waiting.
-    let paced_by = others().find(|rank| gets > 0 && rows.len_of(*rank) > 0);
     let received = others().map(|rank| Landing {
         from: rank,
         row_bytes: gets * size,
         rows: if gets == 0 { 0 } else { rows.len_of(rank) },
-        land: Box::new(move |on, at, part| {
-            place(on, (at, gets, rank, part.clone()))?;
-            match paced_by == Some(rank) {
-                true => place(on, own_rows(in_proportion(part, rows.len_of(rank), height))),
-                false => Ok(()),
-            }
-        }),
+        land: Box::new(move |on, at, part| place(on, (at, gets, rank, part))),
     });
     let received: Vec<_> = received.collect();
-    let beside = || match paced_by {
-        Some(_) => Ok(()),
-        None => place(on, own_rows(0..height)),
-    };
+    let own_rows = || place(on, (start_of(own), width, own, 0..height));
     let memory = ForeignMemory::new().reads(&x).writes(&mut out);
     let exchange = || {
         // SAFETY: `memory` names the rows that are sent, and the result, which others reach when `on` has gone on. The places of
         // two ranks' rows do not overlap.
-        unsafe { peers.exchange(on, (&sent, &received), CHUNKS, beside) }
+        unsafe { peers.exchange(on, (&sent, &received), CHUNKS, own_rows) }
     };
     // SAFETY: what is enqueued uses `memory` alone, and the communicator's own, which does not end before; `on` waits for all lanes.
     unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }?;
     Ok(out)
-}
-
-/// Of `to` rows as many as `part` is of `from` rows, in whole tiles.
-fn in_proportion(part: Range<usize>, from: usize, to: usize) -> Range<usize> {
-    const TILES: usize = 128;
-    let place = |row: usize| if row == from { to } else { row * to / from / TILES * TILES };
-    place(part.start)..place(part.end)
 }
 
 /// Checks the shares, and the length of a rank's rows; returns how long a row is.
@@ -306,24 +285,5 @@ impl Turn<'_> {
             }
         }
         Ok(out)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_in_proportion_cover_all_rows() {
-        for (from, to) in [(1000, 1000), (1, 700), (700, 1), (999, 1234), (5, 0)] {
-            let mut next = 0;
-            for start in (0..from).step_by(256) {
-                let part = in_proportion(start..(start + 256).min(from), from, to);
-                assert_eq!(part.start, next);
-                next = part.end;
-            }
-            assert_eq!(next, to);
-        }
-        assert_eq!(in_proportion(256..512, 1000, 1000), 256..512);
     }
 }

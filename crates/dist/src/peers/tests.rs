@@ -11,11 +11,15 @@ use crate::transport::Primitive;
 
 /// The memory of each of some ranks.
 pub(crate) fn ranks(gpu: &Gpu, count: usize) -> DistResult<Vec<PeerMemory>> {
-    let all = Mapping::of_one_process(gpu, count, BYTES).into_iter().enumerate();
+    // Smaller slots than of ranks in processes: as many chunks of fewer bytes.
+    let slot_bytes = 8 << 20;
+    let memory = memory_bytes(count, slot_bytes);
+    let all = Mapping::of_one_process(gpu, count, memory).into_iter().enumerate();
     all.map(|(rank, mapping)| {
         Ok(PeerMemory {
             rank,
             ranks: count,
+            slot_bytes,
             gpu: gpu.clone(),
             given_up: Arc::new(MappedAtomics::zeroed(gpu, 1)?),
             kernels: Kernels::load(gpu)?,
