@@ -90,14 +90,9 @@ impl Args {
     /// What is written at the end, opened now, so that a bad name costs no time.
     fn outputs(&self) -> Result<Outputs, CliError> {
         let json = self.json.as_deref().map(Output::create).transpose()?;
-        let picture = |path: &Path| {
-            let unknown = || CliError::UnknownChart { path: path.to_owned() };
-            let format = Format::of(path).ok_or_else(unknown)?;
-            Ok::<_, CliError>((format, Output::create(path)?))
-        };
         let html = self.html.as_deref().map(Output::create).transpose()?;
         let baseline = self.baseline.as_deref().map(read_report).transpose()?;
-        let picture = self.picture.as_deref().map(picture).transpose()?;
+        let picture = self.picture.as_deref().map(Output::create_chart).transpose()?;
         Ok(Outputs { json, html, picture, baseline })
     }
 }

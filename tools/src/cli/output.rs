@@ -8,6 +8,7 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 
 use super::error::CliError;
 use super::interrupt::deferred;
+use crate::bench::picture::Format;
 
 /// What begins the names of temporary files.
 const PREFIX: &str = ".ferrowarp-";
@@ -37,6 +38,13 @@ impl Output {
     pub(super) fn create(path: &Path) -> Result<Self, CliError> {
         let sink = open(path).map_err(CliError::write(path))?;
         Ok(Self { path: path.to_owned(), sink })
+    }
+
+    /// As [`create`](Self::create), of a chart, whose format the end of the name says.
+    pub(super) fn create_chart(path: &Path) -> Result<(Format, Self), CliError> {
+        let unknown = || CliError::UnknownChart { path: path.to_owned() };
+        let format = Format::of(path).ok_or_else(unknown)?;
+        Ok((format, Self::create(path)?))
     }
 
     /// Writes with `write`, and puts the file in its place.

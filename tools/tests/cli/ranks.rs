@@ -66,11 +66,18 @@ fn mpirun(place: &Place, ranks: &str, arguments: &[&str]) -> String {
 #[test]
 fn scaling_is_a_table_of_times() {
     let place = Place::new();
-    let small = ["--side", "8", "--particles", "20", "--steps", "2", "--rounds", "1"];
+    let small =
+        ["--side", "8", "--particles", "20", "--keys", "100", "--steps", "2", "--rounds", "1"];
     let rows = contains("3-D stencil, weak").and(contains("3-D stencil, strong"));
     let rows = rows.and(contains("particles, weak")).and(contains("efficiency"));
+    let rows = rows.and(contains("sort of 32-bit keys, weak"));
     let head = contains("1 rank by no launcher").and(contains("medians of 1 rounds of 2 steps"));
-    let run = place.run(&[&["dist", "scale", "--alone"][..], &small].concat());
+    let drawn = ["--picture", "scaling.svg"];
+    let run = place.run(&[&["dist", "scale", "--alone"][..], &small, &drawn].concat());
     run.success().stdout(head.and(rows));
+    let picture = std::fs::read_to_string(place.path("scaling.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("particles, weak"));
+    let unknown = ["dist", "scale", "--alone", "--picture", "scaling.gif"];
+    place.run(&unknown).failure().stderr(contains("scaling.gif"));
     place.run(&["dist", "scale", "--alone", "--side", "3"]).failure().code(2);
 }

@@ -1,19 +1,15 @@
 //! The two charts.
 
 use plotters::chart::{ChartBuilder, SeriesLabelPosition};
-use plotters::coord::Shift;
 use plotters::coord::combinators::IntoLogRange;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
 use plotters::element::{Circle, PathElement};
 use plotters::prelude::DrawingBackend;
 use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::{BLACK, Color, RGBColor, ShapeStyle, WHITE};
 
 use super::lines::{Line, Roofline, lines, roofline};
+use super::{Area, Drawing, Drawn};
 use crate::bench::report::Report;
-
-type Area<B> = DrawingArea<B, Shift>;
-type Result<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// One for each family, at least.
 const COLOURS: [RGBColor; 19] = [
@@ -37,25 +33,32 @@ const COLOURS: [RGBColor; 19] = [
     RGBColor(200, 120, 60),
     RGBColor(110, 40, 0),
 ];
-const CAPTION: (&str, u32) = ("sans-serif", 20);
-const LABEL: (&str, u32) = ("sans-serif", 15);
+/// The letters of titles.
+pub(crate) const CAPTION: (&str, u32) = ("sans-serif", 20);
+/// The letters at axes and lines.
+pub(crate) const LABEL: (&str, u32) = ("sans-serif", 15);
 
-fn colour(index: usize) -> RGBColor {
+/// The colour of a line by its number.
+pub(crate) fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Draws both charts of a report.
-pub(super) fn draw<B: DrawingBackend>(report: &Report, area: &Area<B>) -> Result<B> {
-    area.fill(&WHITE)?;
-    let note = if report.emulator { " (an emulator: no times of a GPU)" } else { "" };
-    let area = area.titled(&format!("{}{note}", report.device), CAPTION)?;
-    let (left, right) = area.split_horizontally(area.dim_in_pixel().0 * 57 / 100);
-    draw_lines(&lines(report), &left)?;
-    draw_roofline(&roofline(report), &right)
+/// Both charts of a report.
+impl Drawing for Report {
+    const SIZE: (u32, u32) = (1680, 900);
+
+    fn draw<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B> {
+        area.fill(&WHITE)?;
+        let note = if self.emulator { " (an emulator: no times of a GPU)" } else { "" };
+        let area = area.titled(&format!("{}{note}", self.device), CAPTION)?;
+        let (left, right) = area.split_horizontally(area.dim_in_pixel().0 * 57 / 100);
+        draw_lines(&lines(self), &left)?;
+        draw_roofline(&roofline(self), &right)
+    }
 }
 
 /// Bandwidth against size: ours as lines, the best peer of each dashed in the same colour.
-fn draw_lines<B: DrawingBackend>(lines: &[Line], area: &Area<B>) -> Result<B> {
+fn draw_lines<B: DrawingBackend>(lines: &[Line], area: &Area<B>) -> Drawn<B> {
     let all = || lines.iter().flat_map(|line| line.ours.iter().chain(&line.peer));
     let [first, last] = range(all().map(|point| point.0), [16.0, 30.0]);
     let [low, top] = range(all().map(|point| point.1), [0.1, 10.0]);
@@ -91,7 +94,7 @@ fn draw_lines<B: DrawingBackend>(lines: &[Line], area: &Area<B>) -> Result<B> {
 }
 
 /// What bounds each case at its largest size, memory or arithmetic, and how near to it the case is.
-fn draw_roofline<B: DrawingBackend>(roofline: &Roofline, area: &Area<B>) -> Result<B> {
+fn draw_roofline<B: DrawingBackend>(roofline: &Roofline, area: &Area<B>) -> Drawn<B> {
     let points = || roofline.families.iter().flat_map(|(_, points)| points).chain(&roofline.roof);
     let [left, right] = range(points().map(|point| point.0), [0.1, 10.0]);
     let [low, high] = range(points().map(|point| point.1), [0.1, 10.0]);

@@ -1,4 +1,4 @@
-//! Pictures of a report: bandwidth against size, and a roofline.
+//! Pictures: of a report, bandwidth against size and a roofline.
 
 mod canvas;
 mod chart;
@@ -8,14 +8,30 @@ use std::path::Path;
 
 use image::{ImageFormat, RgbImage};
 use plotters::backend::{BitMapBackend, SVGBackend};
-use plotters::drawing::IntoDrawingArea;
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::prelude::DrawingBackend;
 
 use super::error::BenchError;
-use super::report::Report;
 use canvas::Canvas;
+pub(crate) use chart::{CAPTION, LABEL, colour};
 
-/// Width and height in pixels.
-const SIZE: (u32, u32) = (1680, 900);
+/// Where a picture is drawn.
+pub type Area<B> = DrawingArea<B, Shift>;
+/// Whether it was.
+pub type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
+
+/// Something that can be drawn.
+pub trait Drawing {
+    /// Width and height in pixels.
+    const SIZE: (u32, u32);
+
+    /// Draws it.
+    ///
+    /// # Errors
+    /// The backend's.
+    fn draw<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B>;
+}
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,25 +53,25 @@ impl Format {
     }
 }
 
-/// Draws the report.
+/// Draws something as a file.
 ///
 /// # Errors
 /// [`Picture`](BenchError::Picture).
-pub fn draw(report: &Report, format: Format) -> Result<Vec<u8>, BenchError> {
+pub fn draw<D: Drawing>(drawing: &D, format: Format) -> Result<Vec<u8>, BenchError> {
+    let (width, height) = D::SIZE;
     match format {
         Format::Svg => {
             let mut text = String::new();
-            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            chart::draw(report, &area).map_err(BenchError::picture)?;
+            let area = SVGBackend::with_string(&mut text, D::SIZE).into_drawing_area();
+            drawing.draw(&area).map_err(BenchError::picture)?;
             drop(area);
             Ok(text.into_bytes())
         }
         Format::Png => {
-            let mut pixels = vec![0; 3 * SIZE.0 as usize * SIZE.1 as usize];
-            let bitmap = Canvas(BitMapBackend::with_buffer(&mut pixels, SIZE));
-            chart::draw(report, &bitmap.into_drawing_area()).map_err(BenchError::picture)?;
-            let image =
-                RgbImage::from_raw(SIZE.0, SIZE.1, pixels).expect("the buffer has its size");
+            let mut pixels = vec![0; 3 * width as usize * height as usize];
+            let bitmap = Canvas(BitMapBackend::with_buffer(&mut pixels, D::SIZE));
+            drawing.draw(&bitmap.into_drawing_area()).map_err(BenchError::picture)?;
+            let image = RgbImage::from_raw(width, height, pixels).expect("the buffer has its size");
             let mut file = std::io::Cursor::new(Vec::new());
             image.write_to(&mut file, ImageFormat::Png).map_err(BenchError::picture)?;
             Ok(file.into_inner())
@@ -66,6 +82,7 @@ pub fn draw(report: &Report, format: Format) -> Result<Vec<u8>, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::report::Report;
     use crate::bench::report::tests::{report, row};
 
     fn drawn(format: Format, sizes: &[usize]) -> Vec<u8> {
@@ -77,7 +94,7 @@ mod tests {
     fn a_png_shows_something_in_colour_and_in_black() {
         let image = image::load_from_memory(&drawn(Format::Png, &[1024, 4096, 65536])).unwrap();
         let image = image.into_rgb8();
-        assert_eq!(image.dimensions(), SIZE);
+        assert_eq!(image.dimensions(), Report::SIZE);
         let dark =
             image.pixels().filter(|pixel| pixel.0.iter().all(|&channel| channel < 90)).count();
         assert!(dark > 2000, "{dark} dark pixels");
