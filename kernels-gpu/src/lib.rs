@@ -43,4 +43,5 @@ pub mod select;
 pub mod sort;
 pub mod sparse;
 pub mod stencil;
+pub mod training;
 pub mod transpose;

@@ -27,5 +27,6 @@ pub mod sort;
 pub mod spheres;
 pub mod spmv;
 pub mod stencil;
+pub mod training;
 pub mod transpose;
 pub mod vecadd;

@@ -36,6 +36,7 @@ pub mod spheres;
 pub mod spmv;
 pub mod stencil;
 mod tensor_maps;
+pub mod training;
 pub mod transpose;
 pub mod vecadd;
 mod views;

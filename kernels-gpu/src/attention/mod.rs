@@ -7,6 +7,7 @@
 //! | [`combine`] | the parts of rows whose keys were divided among blocks | `sm_80` |
 //! | [`steps`] | a textbook's three passes, and the online softmax: the first steps to these | `sm_80` |
 //! | [`backward`] | the gradients of queries, keys and values | `sm_80` |
+//! | [`rotary`] | rotary position embedding, and new keys and values for a cache | `sm_80` |
 //!
 //! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
 //! and which keys a query sees, is a functor, a [`Score`]. The host's `ops::attention` checks shapes and chooses the kernel.
@@ -17,6 +18,7 @@ pub mod form;
 pub mod hopper;
 pub mod output;
 mod problem;
+pub mod rotary;
 mod score;
 mod scores;
 #[cfg(feature = "entries")]

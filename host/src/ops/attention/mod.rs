@@ -42,6 +42,7 @@
 mod backward;
 mod heads;
 mod prepare;
+mod rotary;
 mod steps;
 
 use bytemuck::Pod;
@@ -53,6 +54,7 @@ pub use backward::{Backward, Gradients, attention_backward_into, backward_scratc
 pub use heads::{Heads, HeadsLayout, HeadsMut};
 pub use kernels_gpu::attention::{Alibi, Band, Place, Score, SoftCap};
 pub use prepare::{Choice, Kernel};
+pub use rotary::{Cache, Positions, RotaryTable, append_into, rotary_in_place};
 pub use steps::{online_into, textbook_into};
 
 use self::prepare::{Machine, Prepared};
