@@ -6,4 +6,5 @@
 pub mod bench;
 pub mod cli;
 pub mod demo;
+pub mod language;
 pub mod soak;

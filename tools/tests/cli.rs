@@ -10,6 +10,8 @@ mod demo;
 mod doctor;
 #[path = "cli/films.rs"]
 mod films;
+#[path = "cli/generate.rs"]
+mod generate;
 #[cfg(target_os = "linux")]
 #[path = "cli/interrupts.rs"]
 mod interrupts;

@@ -47,6 +47,13 @@ pub enum CliError {
         path: PathBuf,
     },
 
+    /// A text is shorter than what a model looks back on.
+    #[error("the text is too short to learn from: it needs {needed} characters of ASCII at least")]
+    ShortText {
+        /// How many it needs.
+        needed: usize,
+    },
+
     /// A file is no picture, or none of a kind that is known.
     #[error("{} is not a PNG or JPEG image", path.display())]
     NotAnImage {

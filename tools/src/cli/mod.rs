@@ -10,6 +10,7 @@ mod dist;
 mod doctor;
 mod error;
 mod film;
+mod generate;
 mod heat;
 mod host_pages;
 mod input;
@@ -61,6 +62,7 @@ Examples:
   ferrowarp demo
   ferrowarp demo particles -o particles.gif
   ferrowarp bench --quick
+  ferrowarp generate --length 1000
   ferrowarp heat -o heat.gif
   ferrowarp launch -n 4 -- ferrowarp dist demo
   ferrowarp profile transpose_naive --html page.html
@@ -84,6 +86,8 @@ enum Command {
     Bench(bench::Args),
     /// Count what a kernel does and what it costs, line by line
     Profile(profile::Args),
+    /// Train a small language model of characters, and let it write
+    Generate(generate::Args),
     /// Heat that spreads over a plate, or waves on one, as a film
     Heat(heat::Args),
     /// Filter a picture: PNG or JPEG in, PNG or JPEG out
@@ -136,6 +140,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         Command::Demo(args) => demo::run(&args, out),
         Command::Bench(args) => bench::run(&args, out),
         Command::Profile(args) => profile::run(&args, out),
+        Command::Generate(args) => generate::run(&args, out),
         Command::Heat(args) => heat::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
