@@ -48,15 +48,19 @@ pub const CALLS: u32 = 1 << 31;
 
 /// A line: what a thread of [`all_reduce_lines`](fn@all_reduce_lines) sends and receives, as two words.
 const LINE_BYTES: usize = 8;
-/// The most that a device sends of a message in lines, to all others together; beyond, two words for one take longer than a flag.
-const SENT_IN_LINES: usize = MOST_BLOCKS as usize * BLOCK * LINE_BYTES;
+/// The largest message in lines: a thread has a line, and all blocks run at once.
+const MOST_IN_LINES: usize = MOST_BLOCKS as usize * BLOCK * LINE_BYTES;
+/// The most that a device sends of a message in lines, to all others together; beyond, two words for one take longer than the second
+/// shot of [`all_reduce`](fn@all_reduce) and its flags.
+const SENT_IN_LINES: usize = 2 * MOST_IN_LINES;
 
 /// Flags of a shot: one for each block and rank.
 const SHOT_FLAGS: usize = MOST_BLOCKS as usize * MAX_RANKS;
 /// Where the lines begin, behind the flags.
 const LINES: usize = 2 * SHOT_FLAGS * size_of::<u32>();
-/// The lines of one parity: two words for each word of at most two messages. (One rank's peers send it as much as it sends them.)
-const LINES_SPAN: usize = 4 * SENT_IN_LINES;
+/// The lines of one parity: two words for each word of the messages of all ranks, which are 512 KiB each of three, and less altogether of
+/// other numbers.
+const LINES_SPAN: usize = 2 * 3 * MOST_IN_LINES;
 /// Where the quads begin.
 const QUADS: usize = LINES + 2 * LINES_SPAN;
 /// Parts of a message begin at quads, so that all of them may take a little more than the message.
@@ -72,7 +76,8 @@ pub const fn exchange_bytes(slot_bytes: usize) -> usize {
 #[must_use]
 pub const fn lines_bytes(ranks: usize) -> usize {
     let others = if ranks < 2 { 1 } else { ranks - 1 };
-    SENT_IN_LINES / others / LINE_BYTES * LINE_BYTES
+    let bytes = SENT_IN_LINES / others / LINE_BYTES * LINE_BYTES;
+    if bytes < MOST_IN_LINES { bytes } else { MOST_IN_LINES }
 }
 
 /// The blocks of a launch of [`all_reduce_lines`](fn@all_reduce_lines) for a message of `bytes` bytes.

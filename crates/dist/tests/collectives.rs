@@ -92,7 +92,8 @@ fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, after: u32, how: &str) -> Di
     let stream = gpu.create_stream()?;
     let (dies, sends) = (how != "leave", how == "lose-sender");
     // Sums go in lines, or in quads.
-    let len = if sends { 16 << 20 } else { [1 << 6, 1 << 16, 1 << 20][after as usize % 3] };
+    let large = (16usize << 20).next_multiple_of(ranks.size() as usize);
+    let len = if sends { large } else { [1 << 6, 1 << 16, 1 << 20][after as usize % 3] };
     let mut values = DeviceBuffer::from_slice(gpu, &vec![0f32; len])?;
     let mut others = DeviceBuffer::from_slice(gpu, &vec![0f32; if sends { len } else { 0 }])?;
     ranks.barrier(gpu)?;

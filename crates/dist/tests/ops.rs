@@ -113,11 +113,16 @@ fn large_transpose<T: Pod + PartialEq>(
         ranks.synchronize(gpu)?;
         for turned in turned {
             let found = turned.to_vec()?;
-            let start = columns.start_of(own);
-            let expected = |at: usize| value(at % height * width + start + at / height);
             assert_eq!(found.len(), columns.len_of(own) * height);
-            let wrong = found.iter().enumerate().filter(|(at, found)| **found != expected(*at));
-            assert_eq!(wrong.count(), 0, "{height} x {width} of {} bytes", size_of::<T>());
+            for (row, column) in found.chunks(height).zip(columns.start_of(own)..) {
+                let expected = (0..height).map(|row| value(row * width + column));
+                let is_right = row.iter().copied().eq(expected);
+                assert!(
+                    is_right,
+                    "{height} x {width} of {} bytes, column {column}",
+                    size_of::<T>()
+                );
+            }
         }
     }
     Ok(())
@@ -155,12 +160,11 @@ fn large_sort<K: sort::RankKey + Ord, V: SortValue + PartialEq>(
 ) -> DistResult<()> {
     let lens = (0..ranks.size() as usize).map(|rank| len - len / 7 * (rank % 2));
     let shares = Shares::given(lens.collect());
-    let keys: Vec<K> = (0..shares.total()).map(key).collect();
-    let mut places: Vec<usize> = (0..keys.len()).collect();
-    places.sort_by_key(|at| keys[*at]);
     let own = shares.range(ranks.rank());
-    let values: Vec<V> = own.clone().map(&value).collect();
-    let x = DeviceBuffer::from_slice(gpu, &keys[own])?;
+    let (keys, values): (Vec<K>, Vec<V>) = own.map(|at| (key(at), value(at))).unzip();
+    let mut sorted: Vec<(K, usize)> = (0..shares.total()).map(|at| (key(at), at)).collect();
+    sorted.sort_unstable();
+    let x = DeviceBuffer::from_slice(gpu, &keys)?;
     let y = DeviceBuffer::from_slice(gpu, &values)?;
     let mut scratch = Scratch::new(gpu)?;
     let even = sort::Options::ASCENDING;
@@ -169,17 +173,17 @@ fn large_sort<K: sort::RankKey + Ord, V: SortValue + PartialEq>(
     for options in methods.map(|method| kept.method(method)).into_iter().chain([even, even]) {
         let after = match options.keeps_shares() {
             true => shares.clone(),
-            false => Shares::even(keys.len(), ranks.size()),
+            false => Shares::even(shares.total(), ranks.size()),
         };
-        let places = &places[after.range(ranks.rank())];
-        let sorted = sort::sort(ranks, gpu, &x, options, &mut scratch)?;
+        let expected = &sorted[after.range(ranks.rank())];
+        let alone = sort::sort(ranks, gpu, &x, options, &mut scratch)?;
         let (with_values, moved) = sort::sort_pairs(ranks, gpu, (&x, &y), options, &mut scratch)?;
         ranks.synchronize(gpu)?;
-        for sorted in [sorted, with_values] {
-            assert!(sorted.to_vec()?.iter().eq(places.iter().map(|at| &keys[*at])), "{options:?}");
+        for found in [alone, with_values] {
+            assert!(found.to_vec()?.iter().eq(expected.iter().map(|(key, _)| key)), "{options:?}");
         }
         let moved = moved.to_vec()?;
-        assert!(places.iter().zip(&moved).all(|(at, moved)| value(*at) == *moved), "{options:?}");
+        assert!(moved.iter().copied().eq(expected.iter().map(|(_, at)| value(*at))), "{options:?}");
     }
     Ok(())
 }

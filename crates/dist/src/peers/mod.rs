@@ -9,7 +9,7 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | lines, quads and flags of the sums: [`kernels_gpu::peers`] | 37 MiB |
+//! | lines, quads and flags of the sums: [`kernels_gpu::peers`] | 39 MiB |
 //! | flags of the exchanges: [`exchange`] | 4 KiB |
 //! | staging, a part for each other rank | 192 MiB; from five ranks on 64 MiB for each other one |
 //!
