@@ -157,7 +157,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
         Descriptor::of_rows(tile.cast::<Matrix<[[u8; SPAN]; KEYS], Swizzle128>>(), self.own * ROWS)
     }
 
-    /// Replaces scores by weights. Returns the derivatives of what the functor makes of scores; anything if it changes none.
+    /// Replaces scores by weights. Returns the derivatives of what the functor makes of scores.
     ///
     /// # Safety
     /// The logarithms of the queries are at `numbers`.
@@ -225,7 +225,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
         f32::unpair(pair)[index % 2]
     }
 
-    /// Makes of scores what counts. Returns the derivatives; anything if the functor changes no score.
+    /// Makes of scores what counts. Returns the derivatives.
     #[gpu_only]
     #[inline(always)]
     fn apply(&self, scores: &mut Accumulator<f32, M>, at: Place) -> Accumulator<f32, M>
@@ -249,7 +249,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
         slopes
     }
 
-    /// Gives keys that a query does not see, and those that there are not, negative infinity.
+    /// Gives keys that a query does not see, and rows past the last key, negative infinity.
     #[gpu_only]
     #[inline(always)]
     fn mask(&self, scores: &mut Accumulator<f32, M>, place: Place)

@@ -1,23 +1,24 @@
 //! The fastest backward pass on Hopper: the copy engine and warpgroups, and each score once.
 //!
 //! The method is that of FlashAttention-3 (J. Shah and others, 2024). A block has 128 keys and values of a head, 64 for each of two consumers, and passes over
-//! tiles of the queries that see them. The consumers multiply keys and queries, so that weights and gradients of scores are the left operands of the products that
-//! add up in their registers, those of the values and of the keys. Gradients of the queries need all keys: each block adds its share to sums in global memory.
+//! tiles of the queries that see them. The consumers compute scores transposed, keys by queries. Weights and gradients of scores are then in the registers from which
+//! `wgmma` reads its left operand, for the gradients of values and of keys, which stay in registers until the end. The gradients of queries are sums over all keys: each block
+//! adds its share to sums in global memory.
 //!
 //! | kernel | does |
 //! |---|---|
-//! | [`prepare`](fn@prepare) | the logarithms and sums `delta` of the queries, in order; sums and turns are 0 |
-//! | [`add`] | everything else |
-//! | [`finish`](fn@finish) | the sums as gradients of the queries, in rows |
+//! | [`prepare`](fn@prepare) | writes logarithms and sums `delta` of all queries, and zeros to the sums |
+//! | [`add`] | computes gradients of keys and values, and adds up those of queries |
+//! | [`finish`](fn@finish) | rounds the sums to gradients of queries |
 //!
 //! | warps of [`add`] | do |
 //! |---|---|
 //! | a producer | copies keys and values, and a ring of tiles of queries and of gradients of the results |
-//! | two that add | add the consumers' sums to global memory, in turns: tiles with even and with odd numbers |
-//! | two warpgroups of consumers | five products for each tile |
+//! | one for each stage of sums | adds a tile's sums to global memory by a reducing copy |
+//! | two warpgroups, the consumers | multiply: five products for each tile of queries |
 //!
-//! Blocks add to the same sums in any order, unless [`in_turns`](BackwardProblem::in_turns) is set: then each waits until those with later keys have added theirs, and the result has the
-//! same bits in every run. Blocks with later keys have smaller numbers then, and so are never waited for in vain.
+//! Blocks add to the same sums in any order, unless [`in_turns`](BackwardProblem::in_turns) is set. Then a block waits at each tile of queries until all blocks with later keys have added
+//! to it, and the result has the same bits in every run. Blocks with later keys have smaller indices, so the device starts them before those that wait for them.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 

@@ -35,7 +35,7 @@ pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<T>)
     let (scratch, tile) = (Scratch::of(problem), thread::block_idx_x());
     let (batch, head, first) = scratch.place(problem, tile);
     let thread = thread::index_in_block() as usize;
-    // So many threads take a row, neighbours.
+    // This many neighbouring threads take a row.
     let of_row = scratch.depth / EIGHT;
     let (lane, row) = (thread % of_row, thread / of_row);
     let len = (forward.value_depth as usize).saturating_sub(EIGHT * lane);
@@ -80,7 +80,7 @@ pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<T>)
 /// The sum of the products of eight neighbours, those of them that are inside: `len`, at least one.
 ///
 /// # Safety
-/// `a` and `b` are valid for reads of so many elements, and aligned to 16 bytes.
+/// `a` and `b` are valid for reads of `len` elements, at most eight, and aligned to 16 bytes.
 #[gpu_only]
 #[inline(always)]
 unsafe fn product<T: Half>(a: *const T, b: *const T, len: usize) -> f32 {

@@ -32,8 +32,7 @@ pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
     stage: u32,
 ) {
     let (len, scratch) = (tile.len(), Scratch::of(problem));
-    let (full, free) = (FULL + 2 * stage, FREE + 2 * stage);
-    let (is_first, in_turns) = (lane_id() == 0, problem.in_turns > 0);
+    let (free, is_first) = (FREE + 2 * stage, lane_id() == 0);
     let (mut place, mut at) = (tile.first(), 0);
     // SAFETY: the caller's promise. Both consumers come to the barriers of a stage once for each of its tiles.
     unsafe {
@@ -43,35 +42,22 @@ pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
             if at % STAGES as u32 == stage {
                 let head = tile.batch * problem.forward.heads + place.head;
                 let index = head as usize * scratch.tiles as usize + place.index as usize;
-                let (to, turn) = (sums.add(index * ELEMENTS), turns.add(index));
+                let turn = turns.add(index);
                 let mut own = 0;
-                if in_turns {
+                if problem.in_turns > 0 {
                     own = tile.turn::<M>(problem, score, place);
                     if is_first {
                         wait_for_turn(turn, own);
                     }
-                    converge();
-                }
-                for consumer in 0..2 {
-                    sync_at_barrier(full + consumer, OF_SUMS);
-                    if is_first {
-                        let from = block.sums(stage, consumer as usize).cast_const();
-                        let to = to.add(consumer as usize * ELEMENTS / 2);
-                        bulk_reduce(to, from, BYTES, Reduction::Add);
-                        commit_bulk_group();
-                    }
-                    converge();
-                }
-                if is_first {
-                    wait_bulk_groups_read::<0>();
                 }
                 converge();
-                // Nothing waits for the last tiles.
+                add_tile(block, stage, sums.add(index * ELEMENTS));
+                // No consumer waits for the last tiles.
                 if at + (STAGES as u32) < len {
                     arrive_at_barrier(free, OF_SUMS);
                     arrive_at_barrier(free + 1, OF_SUMS);
                 }
-                if is_first && in_turns {
+                if is_first && problem.in_turns > 0 {
                     wait_bulk_groups::<0>();
                     atomic::store(turn, own + 1, Ordering::Release, Scope::Device);
                 }
@@ -81,13 +67,44 @@ pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
             at += 1;
         }
         if is_first {
-            // The next kernel reads the sums.
+            // The shared memory is read, and the sums are there for the next kernel.
             wait_bulk_groups::<0>();
         }
     }
 }
 
-/// Waits until so many blocks have added to a tile.
+/// Waits for the sums of both consumers, starts to add them to those at `to`, and waits until they have been read.
+///
+/// # Safety
+/// As [`add`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn add_tile<const BOXES: usize, const M: usize>(
+    block: Block<BOXES, M>,
+    stage: u32,
+    to: *mut f32,
+) {
+    let is_first = lane_id() == 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for consumer in 0..2 {
+            sync_at_barrier(FULL + 2 * stage + consumer, OF_SUMS);
+            if is_first {
+                let from = block.sums(stage, consumer as usize).cast_const();
+                let to = to.add(consumer as usize * ELEMENTS / 2);
+                bulk_reduce(to, from, BYTES, Reduction::Add);
+                commit_bulk_group();
+            }
+            converge();
+        }
+        if is_first {
+            wait_bulk_groups_read::<0>();
+        }
+        converge();
+    }
+}
+
+/// Waits until `own` blocks have added to a tile.
 ///
 /// # Safety
 /// The turn is one of the scratch memory, and blocks that add before are there.
