@@ -6,6 +6,7 @@ mod support;
 
 mod all_reduce;
 mod attention;
+mod attention_backward;
 mod blur;
 mod copy;
 mod equalize;

@@ -32,7 +32,7 @@ def attention(shape, backend, is_causal=False):
     return run
 
 
-def gradients(shape, backend, is_causal=False):
+def gradients(shape, backend, is_causal=False, is_deterministic=False):
     batches, heads, kv_heads, queries, keys, depth = shape
 
     def normals(heads, rows):
@@ -46,7 +46,15 @@ def gradients(shape, backend, is_causal=False):
         o = torch.nn.functional.scaled_dot_product_attention(
             q, k, v, is_causal=is_causal, enable_gqa=heads != kv_heads
         )
-    return lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True)
+
+    def run():
+        torch.use_deterministic_algorithms(is_deterministic)
+        try:
+            return torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True)
+        finally:
+            torch.use_deterministic_algorithms(False)
+
+    return run
 
 
 for form, is_causal in (("all", False), ("causal", True), ("decode", True), ("chunk", False)):
@@ -62,6 +70,14 @@ for form, is_causal in (("all", False), ("causal", True), ("decode", True), ("ch
             @case("cuDNN" if name == "cuDNN" else "torch's flash", f"attention/{of_gradients}/bf16")
             def _(shape, seed, backend=backend, is_causal=is_causal):
                 return gradients(shape, getattr(SDPBackend, backend), is_causal)
+
+
+# Of these PyTorch 2.11 runs the flash backend alone: for cuDNN's it has no deterministic kernel.
+for form, is_causal in (("gradients-deterministic", False), ("gradients-deterministic-causal", True)):
+
+    @case("torch's flash", f"attention/{form}/bf16")
+    def _(shape, seed, is_causal=is_causal):
+        return gradients(shape, SDPBackend.FLASH_ATTENTION, is_causal, is_deterministic=True)
 
 
 serve()

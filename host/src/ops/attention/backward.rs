@@ -1,19 +1,22 @@
 //! The backward pass.
 
 use bytemuck::Pod;
+use cuda_std::grid_constant::MapWords;
 use cuda_std::launch::DeviceRead;
 use kernels_gpu::attention::backward::form::{self, Arguments, AttentionBackwardKernel};
-use kernels_gpu::attention::backward::{BackwardProblem, ROWS, delta, keys};
+use kernels_gpu::attention::backward::{BackwardProblem, ROWS, delta, hopper, keys};
 use kernels_gpu::attention::hopper::Half;
 use kernels_gpu::attention::{Problem, Schedule};
 
-use super::prepare::{check_apart, depth_of, problem_of, wrong};
-use super::{Heads, HeadsLayout, HeadsMut, OPERATION, Options};
+use super::prepare::{
+    Machine, check_apart, depth_of, is_addressed, map_of_rows, problem_of, wrong,
+};
+use super::{Heads, HeadsLayout, HeadsMut, Kernel, OPERATION, Options};
 use crate::error::GpuResult;
 use crate::ops::same_len;
 use crate::ops::scratch::{Scratch, size_of_parts};
 use crate::ops::views::AsMut;
-use crate::stream::AsStream;
+use crate::stream::{AsStream, Stream};
 
 /// What the forward pass read and gave, and the gradient of its results.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +47,15 @@ pub struct Gradients<'a, T: Pod> {
 /// The gradients of queries, keys and values. `lse: [batches, heads, queries]` is what the forward pass gave ([`Options::lse`]); `options` are those of the
 /// forward pass, without it. Asynchronous; allocates only where `scratch` is smaller than [`backward_scratch_bytes`].
 ///
-/// Every sum is one thread's: the same call gives the same bits again and again. Weights and gradients of scores are rounded to the type of the
-/// elements before they are multiplied.
+/// On Hopper one kernel computes all three, if the copy engine can address the tensors: its blocks add the gradients of the queries up in `f32`, atomically and in any order, so that
+/// their last bits differ from run to run. [`Options::deterministic`] gives the additions an order, and takes longer. Gradients of keys and values, and all gradients
+/// elsewhere, have the same bits in every run. [`Options::kernel`] chooses between [`Kernel::Hopper`] and [`Kernel::Warps`]. Weights and gradients of scores are rounded to
+/// the type of the elements before they are multiplied.
 ///
 /// # Errors
-/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit, for rows of more than 128 elements, for other options than a scale and a functor of scores, if gradients overlap
-/// an input, each other or themselves; [`SizeMismatch`](crate::GpuError::SizeMismatch) for logarithms of another size; errors of the driver.
+/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit, for rows of more than 128 elements, for other options than a scale, a functor of scores, a kernel and
+/// determinism, for a kernel that cannot compute this, if gradients overlap an input, each other or themselves; [`SizeMismatch`](crate::GpuError::SizeMismatch) for logarithms of
+/// another size; errors of the driver.
 pub fn attention_backward_into<T: Half, C>(
     on: &impl AsStream,
     forward: Backward<'_, T>,
@@ -63,30 +69,31 @@ where
 {
     let stream = on.as_stream();
     let (problem, depth) = prepare(&forward, &gradients, &options)?;
-    let of = &problem.forward;
-    same_len(OPERATION, of.all_queries(), lse.len())?;
-    let (_, [mut sums]) = scratch.parts(stream, [delta_bytes(of)])?;
+    same_len(OPERATION, problem.forward.all_queries(), lse.len())?;
+    let machine = Machine::of(stream.inner().context().info());
+    let kernel = choose(&machine, &forward, &problem, options.kernel)?;
+    let (len, maps) = match kernel {
+        Kernel::Hopper => {
+            (hopper::Scratch::of(&problem).len(), maps(stream, &forward, &problem, depth)?)
+        }
+        _ => (problem.forward.all_queries(), Default::default()),
+    };
+    let (_, [mut sums]) = scratch.parts(stream, [len * size_of::<f32>()])?;
     let mut sums = AsMut::<f32>::new(&mut sums);
-    let tiles = of.queries.div_ceil(ROWS as u32);
+    let tiles = problem.forward.queries.div_ceil(ROWS as u32);
     let schedule = Schedule { tiles, group: u32::from(u16::MAX) };
-    let of_queries = u64::from(tiles) * u64::from(of.heads) * u64::from(of.batches);
-    let launches = [
-        (form::DELTA, delta::blocks(&problem)),
-        (form::QUERIES + depth, of_queries),
-        (form::KEYS + depth, keys::blocks(&problem)),
-    ];
     let Backward { q, k, v, o, d_o } = &forward;
     let [q, k, v, o, d_o] = [q, k, v, o, d_o].map(|heads| &heads.memory);
     let Gradients { q: d_q, k: d_k, v: d_v } = &mut gradients;
     let (d_q, d_k, d_v) = (&mut d_q.memory, &mut d_k.memory, &mut d_v.memory);
-    for (form, blocks) in launches {
+    for (form, blocks) in launches(kernel, &problem, depth) {
         if blocks == 0 {
             continue;
         }
         let blocks = u32::try_from(blocks)
             .map_err(|_| wrong(format!("{blocks} tiles are more than a launch has")))?;
-        let arguments = Arguments { form, blocks, schedule, problem };
-        // SAFETY: sizes and overlaps were checked; the schedule and the grid are of this problem, and the sums are there before they are read.
+        let arguments = Arguments { form, blocks, maps, schedule, problem };
+        // SAFETY: sizes, alignment and overlaps were checked; maps, schedule and grid are of this problem, and each kernel finds what those before it write.
         unsafe {
             let score = options.score;
             score.launch(stream, &arguments, q, k, v, o, d_o, lse, &mut sums, d_q, d_k, d_v)?;
@@ -95,15 +102,89 @@ where
     Ok(())
 }
 
-/// The scratch of [`attention_backward_into`] for queries of this layout, in bytes: a number for each query.
+/// The scratch of [`attention_backward_into`] for queries and values of these layouts, in bytes: at most two numbers for each query and, on Hopper, the sums of its
+/// gradients in `f32`.
 #[must_use]
-pub fn backward_scratch_bytes(q: &HeadsLayout) -> usize {
-    let queries = q.batches.saturating_mul(q.heads).saturating_mul(q.rows);
-    size_of_parts(&[queries.saturating_mul(size_of::<f32>())])
+pub fn backward_scratch_bytes(q: &HeadsLayout, v: &HeadsLayout) -> usize {
+    let forward = Problem {
+        batches: q.batches as u32,
+        heads: q.heads as u32,
+        queries: q.rows as u32,
+        depth: q.depth as u32,
+        value_depth: v.depth as u32,
+        ..Problem::default()
+    };
+    let problem = BackwardProblem { forward, ..BackwardProblem::default() };
+    size_of_parts(&[hopper::Scratch::of(&problem).len() * size_of::<f32>()])
 }
 
-const fn delta_bytes(problem: &Problem) -> usize {
-    problem.all_queries() * size_of::<f32>()
+/// The kernels, in order, and the blocks of each.
+fn launches(kernel: Kernel, problem: &BackwardProblem, depth: usize) -> [(usize, u64); 3] {
+    let forward = &problem.forward;
+    let tiles = u64::from(forward.queries.div_ceil(ROWS as u32));
+    match kernel {
+        Kernel::Hopper => [
+            (form::PREPARE, hopper::prepare::blocks(problem)),
+            (form::HOPPER + depth, hopper::blocks(problem)),
+            (form::FINISH, hopper::finish::blocks(problem)),
+        ],
+        _ => [
+            (form::DELTA, delta::blocks(problem)),
+            (form::QUERIES + depth, tiles * u64::from(forward.heads) * u64::from(forward.batches)),
+            (form::KEYS + depth, keys::blocks(problem)),
+        ],
+    }
+}
+
+/// The kernel for this device, or the one that is asked for.
+fn choose<T: Half>(
+    machine: &Machine,
+    forward: &Backward<'_, T>,
+    problem: &BackwardProblem,
+    asked: Option<Kernel>,
+) -> GpuResult<Kernel> {
+    let of = &problem.forward;
+    let of_queries = [of.batches, of.heads, of.queries];
+    let of_keys = [of.batches, of.kv_heads, of.keys];
+    let Backward { q, k, v, o, d_o } = forward;
+    let has_addresses = of_queries.into_iter().chain(of_keys).all(|extent| extent > 0)
+        && is_addressed(q.address(), of.q, of_queries)
+        && is_addressed(k.address(), of.k, of_keys)
+        && is_addressed(v.address(), of.v, of_keys)
+        && is_addressed(o.address(), of.o, of_queries)
+        && is_addressed(d_o.address(), problem.d_o, of_queries);
+    let refusal = match asked {
+        None if machine.has_warpgroups && has_addresses => return Ok(Kernel::Hopper),
+        None | Some(Kernel::Warps) => return Ok(Kernel::Warps),
+        Some(Kernel::Hopper) if !machine.has_warpgroups => "this device has no `wgmma`",
+        Some(Kernel::Hopper) if has_addresses => return Ok(Kernel::Hopper),
+        Some(Kernel::Hopper) => {
+            "the copy engine takes rows, heads and batches at multiples of 16 bytes, and at least one query and one key"
+        }
+        Some(Kernel::FewRows) => "the backward pass has `Hopper` and `Warps`",
+    };
+    let kernel = asked.unwrap_or(Kernel::Warps);
+    Err(wrong(format!("{kernel:?} is not a kernel for this: {refusal}")))
+}
+
+/// The maps of queries, keys, values and gradients of the results.
+fn maps<T: Half>(
+    stream: &Stream,
+    forward: &Backward<'_, T>,
+    problem: &BackwardProblem,
+    depth: usize,
+) -> GpuResult<[MapWords; 4]> {
+    let of = &problem.forward;
+    let of_queries = [of.batches, of.heads, of.queries];
+    let of_keys = [of.batches, of.kv_heads, of.keys];
+    let (tile, keys) = (hopper::queries_of_tile(depth) as u32, hopper::KEYS as u32);
+    let Backward { q, k, v, d_o, .. } = forward;
+    Ok([
+        map_of_rows(stream, q.address(), (of_queries, of.depth), of.q, tile)?,
+        map_of_rows(stream, k.address(), (of_keys, of.depth), of.k, keys)?,
+        map_of_rows(stream, v.address(), (of_keys, of.value_depth), of.v, keys)?,
+        map_of_rows(stream, d_o.address(), (of_queries, of.value_depth), problem.d_o, tile)?,
+    ])
 }
 
 /// Checks everything that does not depend on the device. Returns the sizes, and the elements to which rows are filled up.
@@ -113,9 +194,9 @@ fn prepare<T: Half, C>(
     options: &Options<'_, C>,
 ) -> GpuResult<(BackwardProblem, usize)> {
     let Backward { q, k, v, o, d_o } = forward;
-    let Options { lengths, pages, lse, kernel, .. } = options;
-    if lengths.is_some() || pages.is_some() || lse.is_some() || kernel.is_some() {
-        let reason = "the backward pass takes a scale and a functor of scores, and no other option";
+    let Options { lengths, pages, lse, .. } = options;
+    if lengths.is_some() || pages.is_some() || lse.is_some() {
+        let reason = "the backward pass takes a scale, a functor of scores, a kernel and determinism, and no other option";
         return Err(wrong(reason.into()));
     }
     let problem = problem_of([q, k, v, o].map(Heads::layout), options)?;
@@ -160,6 +241,8 @@ fn prepare<T: Half, C>(
         d_q: gradients.q.layout().strides(),
         d_k: gradients.k.layout().strides(),
         d_v: gradients.v.layout().strides(),
+        in_turns: u32::from(options.deterministic),
+        padding: 0,
     };
     Ok((problem, depth))
 }

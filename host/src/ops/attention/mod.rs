@@ -77,6 +77,7 @@ pub struct Options<'a, C = Band> {
     pages: Option<DeviceSlice<'a, u32>>,
     lse: Option<DeviceSliceMut<'a, f32>>,
     kernel: Option<Kernel>,
+    deterministic: bool,
 }
 
 impl Options<'_> {
@@ -84,7 +85,8 @@ impl Options<'_> {
     #[must_use]
     pub fn new() -> Self {
         let (lengths, pages, lse) = (None, None, None);
-        Self { scale: None, score: Band::ALL, lengths, pages, lse, kernel: None }
+        let (scale, score, kernel) = (None, Band::ALL, None);
+        Self { scale, score, lengths, pages, lse, kernel, deterministic: false }
     }
 }
 
@@ -104,8 +106,8 @@ impl<'a, C> Options<'a, C> {
     /// Which keys a query sees, and what becomes of its scores.
     #[must_use]
     pub fn score<S: Score>(self, score: S) -> Options<'a, S> {
-        let Self { scale, lengths, pages, lse, kernel, .. } = self;
-        Options { scale, score, lengths, pages, lse, kernel }
+        let Self { scale, lengths, pages, lse, kernel, deterministic, .. } = self;
+        Options { scale, score, lengths, pages, lse, kernel, deterministic }
     }
 
     /// The number of keys of each batch, on the device: `[batches]`. A number that is larger than the keys of the tensor counts as those.
@@ -132,6 +134,12 @@ impl<'a, C> Options<'a, C> {
     #[must_use]
     pub fn kernel(self, kernel: Kernel) -> Self {
         Self { kernel: Some(kernel), ..self }
+    }
+
+    /// The same bits in every run. Without it the [backward pass](attention_backward_into) may add in any order; everything else is deterministic anyway.
+    #[must_use]
+    pub fn deterministic(self) -> Self {
+        Self { deterministic: true, ..self }
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn wrong(reason: String) -> GpuError {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
     multiprocessors: u32,
-    has_warpgroups: bool,
+    pub has_warpgroups: bool,
 }
 
 impl Machine {
@@ -191,25 +191,15 @@ impl Prepared {
 
     /// Whether the copy engine addresses queries, keys and values.
     fn is_addressed(&self) -> bool {
-        let Problem { batches, heads, queries, .. } = self.problem;
-        let fits = |strides: RowStrides, [batches, heads, rows]: [u32; 3]| {
-            [(strides.batch, batches), (strides.head, heads), (strides.row, rows)].into_iter().all(
-                |(stride, count)| {
-                    let bytes = stride.saturating_mul(2);
-                    let is_taken = bytes > 0 && bytes < STRIDE_LIMIT_BYTES;
-                    count == 1 || (bytes.is_multiple_of(UNIT_BYTES) && is_taken)
-                },
-            )
-        };
+        let Problem { batches, heads, queries, q, k, v, pages, page, .. } = self.problem;
         let of_keys = self.extents_of_keys();
         // Rows are exchanged in shared memory by eights: a box of fewer would begin within one.
-        let has_eights = self.problem.pages == 0 || self.problem.page >= 3;
+        let has_eights = pages == 0 || page >= 3;
         has_eights
             && of_keys.iter().all(|extent| *extent > 0)
-            && self.addresses.iter().all(|address| address.is_multiple_of(UNIT_BYTES))
-            && fits(self.problem.q, [batches, heads, queries])
-            && fits(self.problem.k, of_keys)
-            && fits(self.problem.v, of_keys)
+            && is_addressed(self.addresses[0], q, [batches, heads, queries])
+            && is_addressed(self.addresses[1], k, of_keys)
+            && is_addressed(self.addresses[2], v, of_keys)
     }
 
     /// Batches (or pages), heads and rows of keys and values.
@@ -279,25 +269,46 @@ impl Prepared {
             [problem.q.head, problem.q.row, problem.q.head << problem.pack, problem.q.batch],
             [ELEMENTS_OF_BOX, pack, rows / pack, 1, 1],
         )?;
+        let of_block = hopper::keys_of_block(self.depth) as u32;
+        let of_box = match self.problem.pages {
+            0 => of_block,
+            _ => hopper::rows_of_box(of_block, self.problem.page),
+        };
         let of_keys = |address, depth, strides: RowStrides| {
-            let [batches, kv_heads, keys] = self.extents_of_keys();
-            let of_block = hopper::keys_of_block(self.depth) as u32;
-            let of_box = match problem.pages {
-                0 => of_block,
-                _ => hopper::rows_of_box(of_block, problem.page),
-            };
-            encode(
-                stream,
-                address,
-                [depth, keys, kv_heads, batches],
-                [strides.row, strides.head, strides.batch],
-                [ELEMENTS_OF_BOX, of_box, 1, 1],
-            )
+            map_of_rows(stream, address, (self.extents_of_keys(), depth), strides, of_box)
         };
         let k = of_keys(self.addresses[1], problem.depth, problem.k)?;
         let v = of_keys(self.addresses[2], problem.value_depth, problem.v)?;
         Ok([q, k, v])
     }
+}
+
+/// Whether the copy engine addresses elements of 16 bits from `address` on: batches (or pages), heads and rows at these strides.
+pub(super) fn is_addressed(address: u64, strides: RowStrides, extents: [u32; 3]) -> bool {
+    let RowStrides { batch, head, row } = strides;
+    address.is_multiple_of(UNIT_BYTES)
+        && [batch, head, row].into_iter().zip(extents).all(|(stride, count)| {
+            let bytes = stride.saturating_mul(2);
+            let is_taken = bytes > 0 && bytes < STRIDE_LIMIT_BYTES;
+            count == 1 || (bytes.is_multiple_of(UNIT_BYTES) && is_taken)
+        })
+}
+
+/// The map of rows of elements of 16 bits, in boxes of `of_box` rows. The extents are batches (or pages), heads and rows, and the elements of a row.
+pub(super) fn map_of_rows(
+    stream: &Stream,
+    address: u64,
+    ([batches, heads, rows], depth): ([u32; 3], u32),
+    strides: RowStrides,
+    of_box: u32,
+) -> GpuResult<MapWords> {
+    encode(
+        stream,
+        address,
+        [depth, rows, heads, batches],
+        [strides.row, strides.head, strides.batch],
+        [ELEMENTS_OF_BOX, of_box, 1, 1],
+    )
 }
 
 /// The sizes and strides of queries, keys, values and results that fit.

@@ -1,8 +1,9 @@
 //! The kernels of the backward pass that every functor of scores has, and how one is launched.
 
-use super::{BLOCK, BackwardProblem, shared_bytes};
+use super::{BLOCK, BackwardProblem, hopper, shared_bytes};
 use crate::attention::{Schedule, Score};
 use bytemuck::Pod;
+use cuda_std::grid_constant::MapWords;
 #[cfg(not(target_os = "cuda"))]
 use cuda_std::launch::{DeviceRead, DeviceWrite, Launch};
 
@@ -12,20 +13,30 @@ pub const DELTA: usize = 0;
 pub const QUERIES: usize = 1000;
 /// [`keys`](super::keys), with rows of at most as many elements as are added to this.
 pub const KEYS: usize = 2000;
+/// [`hopper`], with rows of at most as many elements as are added to this.
+pub const HOPPER: usize = 3000;
+/// What comes before it: [`hopper::prepare`].
+pub const PREPARE: usize = 4000;
+/// What comes after it: [`hopper::finish`].
+pub const FINISH: usize = 5000;
 
 /// Elements of a row that kernels are made for; shorter rows are filled up with zeros.
 pub const DEPTHS: [usize; 2] = [64, 128];
 
 /// Threads of a block.
 #[must_use]
-pub const fn threads() -> usize {
-    BLOCK
+pub const fn threads(form: usize) -> usize {
+    if form / 1000 * 1000 == HOPPER { hopper::BLOCK } else { BLOCK }
 }
 
 /// Dynamic shared memory of a block, in bytes.
 #[must_use]
 pub const fn shared(form: usize) -> usize {
-    if form == DELTA { 0 } else { shared_bytes(form % 1000) }
+    match form / 1000 * 1000 {
+        DELTA | PREPARE | FINISH => 0,
+        HOPPER => hopper::shared_bytes(form % 1000),
+        _ => shared_bytes(form % 1000),
+    }
 }
 
 /// What all forms are launched with, but for the tensors.
@@ -35,6 +46,8 @@ pub struct Arguments {
     pub form: usize,
     /// Blocks.
     pub blocks: u32,
+    /// The tensor maps of queries, keys, values and gradients of the results; zeros where the form takes none.
+    pub maps: [MapWords; 4],
     /// The tiles of queries.
     pub schedule: Schedule,
     /// Sizes and strides.
@@ -55,7 +68,8 @@ pub trait AttentionBackwardKernel<T: Pod>: Score {
     /// Those of the launch.
     ///
     /// # Safety
-    /// As the form's function has it: [`delta::add`](super::delta::add), [`queries::add`](super::queries::add) or [`keys::add`](super::keys::add).
+    /// As the form's function has it: [`delta::add`](super::delta::add), [`queries::add`](super::queries::add), [`keys::add`](super::keys::add),
+    /// [`hopper::prepare`], [`hopper::add`] or [`hopper::finish`].
     #[allow(clippy::too_many_arguments)]
     unsafe fn launch<L: Launch>(
         self,
@@ -86,13 +100,14 @@ macro_rules! attention_backward_kernels {
         /// # Safety
         /// As the form's function has it.
         #[::cuda_std::kernel(
-            0, 1064, 1128, 2064, 2128,
-            block = $crate::attention::backward::form::threads(),
+            0, 1064, 1128, 2064, 2128, 3064, 3128, 4000, 5000,
+            block = $crate::attention::backward::form::threads(FORM),
             min_blocks = 1,
             dynamic_shared = $crate::attention::backward::form::shared(FORM)
         )]
-        #[allow(unused_mut, clippy::too_many_arguments)]
+        #[allow(unexpected_cfgs, unused_variables, unused_mut, clippy::too_many_arguments)]
         pub unsafe fn $name<const FORM: usize>(
+            maps: ::cuda_std::grid_constant::GridConstant<[::cuda_std::grid_constant::MapWords; 4]>,
             schedule: $crate::attention::Schedule,
             problem: $crate::attention::backward::BackwardProblem,
             q: &[$t],
@@ -107,7 +122,7 @@ macro_rules! attention_backward_kernels {
             mut d_v: ::cuda_std::prelude::DisjointSlice<$t>,
             score: $c,
         ) {
-            use $crate::attention::backward::{Operands, delta as of_delta, keys, queries};
+            use $crate::attention::backward::{Operands, delta as of_delta, hopper, keys, queries};
             let operands = Operands {
                 q: q.as_ptr(),
                 k: k.as_ptr(),
@@ -129,7 +144,17 @@ macro_rules! attention_backward_kernels {
                     1064 => queries::add::<$t, $c, 64, 8>(operands, work, score),
                     1128 => queries::add::<$t, $c, 128, 16>(operands, work, score),
                     2064 => keys::add::<$t, $c, 64, 8>(operands, &problem, score),
-                    _ => keys::add::<$t, $c, 128, 16>(operands, &problem, score),
+                    2128 => keys::add::<$t, $c, 128, 16>(operands, &problem, score),
+                    // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    3064 => hopper::add::<$t, $c, 64, 1, 8, 128, 8>(maps, &problem, operands, score),
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    3128 => hopper::add::<$t, $c, 128, 2, 16, 64, 4>(maps, &problem, operands, score),
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    4000 => hopper::prepare::<$t>(&problem, operands),
+                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
+                    5000 => hopper::finish::<$t>(&problem, operands),
+                    _ => {}
                 }
             }
         }
@@ -151,13 +176,13 @@ macro_rules! attention_backward_kernels {
                 d_k: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
                 d_v: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
             ) -> ::core::result::Result<(), L::Error> {
-                let &$crate::attention::backward::form::Arguments { form, blocks, schedule, problem } =
+                let &$crate::attention::backward::form::Arguments { form, blocks, maps, schedule, problem } =
                     arguments;
                 let grid = ::cuda_std::launch::Grid1::new(blocks);
                 macro_rules! launch {
                     ($form:literal) => {
                         $name::<$form>::launch(
-                            on, grid, schedule, problem, q, k, v, o, d_o, lse, delta, d_q, d_k, d_v, self,
+                            on, grid, maps, schedule, problem, q, k, v, o, d_o, lse, delta, d_q, d_k, d_v, self,
                         )
                     };
                 }
@@ -168,6 +193,10 @@ macro_rules! attention_backward_kernels {
                         1128 => launch!(1128),
                         2064 => launch!(2064),
                         2128 => launch!(2128),
+                        3064 => launch!(3064),
+                        3128 => launch!(3128),
+                        4000 => launch!(4000),
+                        5000 => launch!(5000),
                         _ => launch!(0),
                     }
                 }

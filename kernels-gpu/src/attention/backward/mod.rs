@@ -3,18 +3,24 @@
 //! With the weights `p = e^(score - lse)`, and `delta = Σ do · o` of each query, `dv = pᵀ · do`, `ds = p (do · vᵀ - delta)`, `dq = scale · ds · k` and
 //! `dk = scale · dsᵀ · q` (T. Dao and others, "FlashAttention", 2022). Weights are computed again from queries and keys, tile by tile.
 //!
-//! | kernel | a block has | and passes over |
+//! | module | kernels | since |
+//! |---|---|---|
+//! | [`hopper`] | all gradients at once, by the copy engine and warpgroups (`wgmma`); the fastest | `sm_90a` |
+//! | [`delta`], [`queries`], [`keys`] | one after the other, by `cp.async` and warps (`mma`) | `sm_80` |
+//!
+//! | kernel of these | a block has | and passes over |
 //! |---|---|---|
 //! | [`delta`] | rows of results | nothing |
 //! | [`queries`] | 64 queries, whose gradients its warps add in registers | the keys that they see |
 //! | [`keys`] | 64 keys and values | the queries that see them, of all heads that share them |
 //!
-//! So scores are computed twice, and in return every sum is one thread's: no atomic addition, and the same bits in every run.
+//! They compute scores twice, and in return every sum is one thread's: no atomic addition, and the same bits in every run.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 pub mod delta;
 pub mod form;
+pub mod hopper;
 pub mod keys;
 mod memory;
 pub mod queries;
@@ -49,6 +55,10 @@ pub struct BackwardProblem {
     pub d_k: RowStrides,
     /// Where those of the values go.
     pub d_v: RowStrides,
+    /// Not 0: [`hopper`] adds gradients of queries in an order that is always the same.
+    pub in_turns: u32,
+    #[allow(missing_docs)]
+    pub padding: u32,
 }
 
 /// What a launch gives.

@@ -211,7 +211,10 @@ impl<C: Score> Half64<'_, C> {
 /// As [`TileConsumer::release`]; all threads of the consumer have done with the stage.
 #[gpu_only]
 #[inline(always)]
-unsafe fn release<T, const S: usize>(consumer: &TileConsumer<T, S>, behind: usize) {
+pub(in crate::attention) unsafe fn release<T, const S: usize>(
+    consumer: &TileConsumer<T, S>,
+    behind: usize,
+) {
     if thread_in_warpgroup() == 0 {
         // SAFETY: the caller's promise.
         unsafe { consumer.release(behind) }
@@ -232,7 +235,7 @@ fn queries_of<const BOXES: usize>(tile: *const QueryTile<BOXES>, own: usize) -> 
 /// As [`all`]; the keys are there.
 #[gpu_only]
 #[inline(always)]
-unsafe fn multiply_keys<T, const N: usize, const BOXES: usize>(
+pub(in crate::attention) unsafe fn multiply_keys<T, const N: usize, const BOXES: usize>(
     scores: &mut Accumulator<f32, N>,
     q: Descriptor,
     keys: *const KeyTile<N, BOXES>,
@@ -254,7 +257,13 @@ unsafe fn multiply_keys<T, const N: usize, const BOXES: usize>(
 /// As [`all`]; the values are there.
 #[gpu_only]
 #[inline(always)]
-unsafe fn multiply_values<T, const N: usize, const BOXES: usize, const D: usize, const F: usize>(
+pub(in crate::attention) unsafe fn multiply_values<
+    T,
+    const N: usize,
+    const BOXES: usize,
+    const D: usize,
+    const F: usize,
+>(
     sums: &mut Accumulator<f32, D>,
     weights: [[u32; 4]; F],
     values: *const KeyTile<N, BOXES>,

@@ -14,7 +14,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-mod consume;
+pub(in crate::attention) mod consume;
 mod produce;
 
 use super::output::Output;
@@ -148,7 +148,7 @@ pub unsafe fn attend<
 /// All lanes of the warp call this together.
 #[gpu_only]
 #[inline(always)]
-unsafe fn warpgroup_of_warp() -> usize {
+pub(in crate::attention) unsafe fn warpgroup_of_warp() -> usize {
     // SAFETY: the caller's promise.
     unsafe { warp_shuffle_idx(!0, warpgroup_id() as u32, 0, 32).0 as usize }
 }

@@ -66,7 +66,13 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     for sizes in scale.pick(small, vec![long], vec![long, shared, of_depth(64)]) {
         let is_long = sizes[3] == 8192;
         for (form, band) in [("gradients", Band::ALL), ("gradients-causal", Band::CAUSAL)] {
-            cases.push(backward(form, band, sizes).goal_if(is_long, "cuDNN", 1.05));
+            cases.push(backward(form, band, sizes, false).goal_if(is_long, "cuDNN", 1.05));
+        }
+        for (form, band) in [
+            ("gradients-deterministic", Band::ALL),
+            ("gradients-deterministic-causal", Band::CAUSAL),
+        ] {
+            cases.push(backward(form, band, sizes, true));
         }
     }
     cases
@@ -83,7 +89,7 @@ struct Backwards {
 }
 
 /// The backward pass: five products in the count of operations, as is usual, whatever is computed again.
-fn backward(form: &'static str, band: Band, sizes: Sizes) -> Case {
+fn backward(form: &'static str, band: Band, sizes: Sizes, deterministic: bool) -> Case {
     let [batches, heads, kv_heads, queries, keys, depth] = sizes;
     let (of_q, of_k) = layouts(sizes);
     let (rows, of_keys) = (batches * heads * queries * depth, batches * kv_heads * keys * depth);
@@ -119,6 +125,7 @@ fn backward(form: &'static str, band: Band, sizes: Sizes) -> Case {
                     v: HeadsMut::new(d_v, of_k)?,
                 };
                 let options = Options::new().score(band);
+                let options = if deterministic { options.deterministic() } else { options };
                 attention_backward_into(gpu, forward, &*lse, gradients, options, scratch)
             },
             move |state, _| compare_values(state, band, sizes, seed),

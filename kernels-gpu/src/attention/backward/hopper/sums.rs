@@ -1,0 +1,116 @@
+//! The warps that add gradients of queries to sums in global memory.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::super::{BackwardProblem, Operands};
+use super::barriers::{FREE, FULL, OF_SUMS};
+use super::tile::{Place, Tile};
+use super::{Block, ELEMENTS, STAGES, Scratch};
+use crate::attention::Score;
+use crate::prelude::*;
+use cuda_std::atomic::{self, Ordering, Scope};
+use cuda_std::copy::*;
+use cuda_std::gpu_only;
+use cuda_std::matrix::*;
+use cuda_std::warp::lane_id;
+
+/// Bytes of a consumer's sums of a tile.
+const BYTES: u32 = (ELEMENTS / 2 * size_of::<f32>()) as u32;
+
+/// Adds the sums of every tile of a stage.
+///
+/// # Safety
+/// One whole warp of the block calls this for each stage, with what the consumers go by.
+#[gpu_only]
+#[inline(always)]
+pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
+    block: Block<BOXES, M>,
+    problem: &BackwardProblem,
+    tile: &Tile,
+    operands: Operands<T>,
+    score: impl Score,
+    stage: u32,
+) {
+    let (len, scratch) = (tile.len(), Scratch::of(problem));
+    let (free, is_first) = (FREE + 2 * stage, lane_id() == 0);
+    let (mut place, mut at) = (tile.first(), 0);
+    // SAFETY: the caller's promise. Both consumers come to the barriers of a stage once for each of its tiles.
+    unsafe {
+        let sums = operands.delta.add(scratch.sums());
+        let turns = operands.delta.add(scratch.turns()).cast::<u32>();
+        while at < len {
+            if at % STAGES as u32 == stage {
+                let head = tile.batch * problem.forward.heads + place.head;
+                let index = head as usize * scratch.tiles as usize + place.index as usize;
+                let turn = turns.add(index);
+                let mut own = 0;
+                if problem.in_turns > 0 {
+                    own = tile.turn::<M>(problem, score, place);
+                    if is_first {
+                        wait_for_turn(turn, own);
+                    }
+                }
+                converge();
+                add_tile(block, stage, sums.add(index * ELEMENTS));
+                // No consumer waits for the last tiles.
+                if at + (STAGES as u32) < len {
+                    arrive_at_barrier(free, OF_SUMS);
+                    arrive_at_barrier(free + 1, OF_SUMS);
+                }
+                if is_first && problem.in_turns > 0 {
+                    wait_bulk_groups::<0>();
+                    atomic::store(turn, own + 1, Ordering::Release, Scope::Device);
+                }
+                converge();
+            }
+            place = tile.after(place);
+            at += 1;
+        }
+        if is_first {
+            // The shared memory is read, and the sums are there for the next kernel.
+            wait_bulk_groups::<0>();
+        }
+    }
+}
+
+/// Waits for the sums of both consumers, starts to add them to those at `to`, and waits until they have been read.
+///
+/// # Safety
+/// As [`add`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn add_tile<const BOXES: usize, const M: usize>(
+    block: Block<BOXES, M>,
+    stage: u32,
+    to: *mut f32,
+) {
+    let is_first = lane_id() == 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for consumer in 0..2 {
+            sync_at_barrier(FULL + 2 * stage + consumer, OF_SUMS);
+            if is_first {
+                let from = block.sums(stage, consumer as usize).cast_const();
+                let to = to.add(consumer as usize * ELEMENTS / 2);
+                bulk_reduce(to, from, BYTES, Reduction::Add);
+                commit_bulk_group();
+            }
+            converge();
+        }
+        if is_first {
+            wait_bulk_groups_read::<0>();
+        }
+        converge();
+    }
+}
+
+/// Waits until `own` blocks have added to a tile.
+///
+/// # Safety
+/// The turn is one of the scratch memory, and blocks that add before are there.
+#[gpu_only]
+#[inline(always)]
+unsafe fn wait_for_turn(turn: *mut u32, own: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { while atomic::load(turn.cast_const(), Ordering::Acquire, Scope::Device) != own {} }
+}
