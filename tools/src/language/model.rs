@@ -263,8 +263,9 @@ impl Model {
         let (o, d_o) = (Heads::new(attended, layout)?, Heads::new(&*next, layout)?);
         let [d_q, d_k, d_v] = thirds_mut(of_qkv).map(|third| HeadsMut::new(third, layout));
         let gradients = Gradients { q: d_q?, k: d_k?, v: d_v? };
-        let (forward, options) =
-            (Backward { q, k, v, o, d_o }, Attention::new().score(Band::CAUSAL));
+        let forward = Backward { q, k, v, o, d_o };
+        // The same bits in every run, as of all other operations here.
+        let options = Attention::new().score(Band::CAUSAL).deterministic();
         attention_backward_into(gpu, forward, lse, gradients, options, scratch)?;
         for turned in thirds_mut(of_qkv).into_iter().take(2) {
             let turned = HeadsMut::new(turned, layout)?;
