@@ -1,13 +1,15 @@
-//! The devices, each opened once in a process, and the streams that calls borrow.
+//! The devices, each opened once in a process, and the streams that calls run on.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_std::launch::DeviceRead;
+use ferrowarp::ops::Scratch;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuResult, Stream};
 use pyo3::prelude::*;
 
+use crate::dtype::Element;
 use crate::error::to_python;
 
 /// What orders the uses of memory: the stream, as the library's arguments have it.
@@ -18,6 +20,8 @@ pub struct Device {
     gpu: Gpu,
     /// Streams that no call uses now.
     idle: Mutex<Vec<(Stream, Home)>>,
+    /// Streams of callers, by their handles.
+    callers: Mutex<BTreeMap<usize, (Stream, Home)>>,
 }
 
 impl Device {
@@ -28,7 +32,8 @@ impl Device {
         if let Some(device) = all.get(&ordinal) {
             return Ok(device);
         }
-        let device = Self { gpu: Gpu::on(ordinal)?, idle: Mutex::default() };
+        let gpu = Gpu::on(ordinal)?;
+        let device = Self { gpu, idle: Mutex::default(), callers: Mutex::default() };
         let device: &'static Self = Box::leak(Box::new(device));
         all.insert(ordinal, device);
         Ok(device)
@@ -47,21 +52,49 @@ impl Device {
     /// A stream for one call. Calls of several threads have a stream each, so that none waits for another one's work or
     /// gets its errors.
     pub fn lease(&'static self) -> GpuResult<Lease> {
-        if let Some((stream, home)) = lock(&self.idle).pop() {
-            return Ok(Lease { device: self, stream, home });
-        }
-        let stream = self.gpu.create_stream()?;
-        let buffer = DeviceBuffer::<u8>::zeroed(&stream, 0)?;
-        let home = buffer.raw().home.expect("a buffer's stream orders its uses").keep();
-        Ok(Lease { device: self, stream, home })
+        let (stream, home) = match lock(&self.idle).pop() {
+            Some(idle) => idle,
+            None => with_home(self.gpu.create_stream()?)?,
+        };
+        Ok(Lease { device: self, stream, home, is_callers: false })
+    }
+
+    /// The stream of that handle (`CUstream`), which is the caller's current one; `is_kept` says that it is never destroyed.
+    ///
+    /// # Safety
+    /// It is a stream of the device, and exists as long as the process if it is kept, else as long as what is returned.
+    pub unsafe fn callers(&'static self, handle: usize, is_kept: bool) -> GpuResult<Lease> {
+        let is_kept = is_kept || handle == 0;
+        let known = if is_kept { lock(&self.callers).get(&handle).cloned() } else { None };
+        let (stream, home) = match known {
+            Some(known) => known,
+            None => {
+                let raw = std::ptr::with_exposed_provenance_mut(handle);
+                // SAFETY: the caller's promise. What is not kept goes with the lease, and with what the call made on it.
+                let made = with_home(unsafe { Stream::from_raw(&self.gpu, raw, ())? })?;
+                if is_kept {
+                    lock(&self.callers).insert(handle, made.clone());
+                }
+                made
+            }
+        };
+        Ok(Lease { device: self, stream, home, is_callers: true })
     }
 }
 
-/// A stream that one call uses. When it is dropped, the stream has done all of the call's work.
+/// A stream, and what orders the uses of memory on it.
+fn with_home(stream: Stream) -> GpuResult<(Stream, Home)> {
+    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 0)?;
+    let home = buffer.raw().home.expect("a buffer's stream orders its uses").keep();
+    Ok((stream, home))
+}
+
+/// The stream of one call.
 pub struct Lease {
     device: &'static Device,
     stream: Stream,
     home: Home,
+    is_callers: bool,
 }
 
 impl Lease {
@@ -75,17 +108,46 @@ impl Lease {
         &self.stream
     }
 
+    /// Whether it is the caller's own stream, for which no call waits. Otherwise the call alone has it, and it has done all of
+    /// the call's work when this is dropped.
+    pub fn is_callers(&self) -> bool {
+        self.is_callers
+    }
+
     /// The stream, for memory that is not the library's.
     pub fn home(&self) -> &Home {
         &self.home
+    }
+
+    /// Memory that an operation is about to write from end to end.
+    pub fn unwritten<T: Element>(&self, len: usize) -> GpuResult<DeviceBuffer<T>> {
+        // SAFETY: every bit pattern is a value, and the caller's operation writes all of it, or the buffer is dropped.
+        unsafe {
+            match self.is_callers {
+                true => DeviceBuffer::uninitialized_async(&self.stream, len),
+                false => DeviceBuffer::uninitialized(&self.stream, len),
+            }
+        }
+    }
+
+    /// Scratch memory for an operation that takes that many bytes of it.
+    pub fn scratch(&self, bytes: usize) -> GpuResult<Scratch> {
+        if self.is_callers {
+            return Scratch::with_bytes_async(&self.stream, bytes);
+        }
+        let mut scratch = Scratch::new(&self.stream)?;
+        scratch.reserve(&self.stream, bytes)?;
+        Ok(scratch)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // After an error of the call; otherwise the stream is idle. A device that is lost does no more work.
-        let _ = self.stream.synchronize();
-        lock(&self.device.idle).push((self.stream.clone(), self.home.clone()));
+        if !self.is_callers {
+            // After an error of the call; otherwise the stream is idle. A device that is lost does no more work.
+            let _ = self.stream.synchronize();
+            lock(&self.device.idle).push((self.stream.clone(), self.home.clone()));
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod array;
 mod call;
+mod caller;
 mod device;
 mod dtype;
 mod error;
