@@ -180,7 +180,8 @@ impl Call {
             let buffer = py.detach(|| self.lease.unwritten(len)).map_err(to_python)?;
             return Ok(Output { buffer, dtype, shape, array: None });
         };
-        let (array, address) = library.empty(like.bind(py), dtype, &shape)?;
+        let (array, address) =
+            library.empty(like.bind(py), (self.inputs[0].dtype(), dtype), &shape)?;
         let address = address as u64;
         if len > 0 && !address.is_multiple_of(BUFFER_ALIGN) {
             return Err(self.wrong(format!(

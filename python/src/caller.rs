@@ -75,25 +75,33 @@ impl OnStream {
 }
 
 impl Library {
-    /// New memory for the elements of a result, on the device of `like`, an array of this library, and its address.
+    /// New memory for the elements of a result, on the device of `like`, an array of this library, and its address. The types
+    /// are those of `like`'s elements and of the result's.
     pub fn empty<'py>(
         self,
         like: &Bound<'py, PyAny>,
-        dtype: DType,
+        (of_like, dtype): (DType, DType),
         shape: &[usize],
     ) -> PyResult<(Bound<'py, PyAny>, usize)> {
         let (py, shape) = (like.py(), PyTuple::new(like.py(), shape)?);
-        let keywords = PyDict::new(py);
+        let typed = |name: &Bound<'py, PyAny>| {
+            let keywords = PyDict::new(py);
+            keywords.set_item(intern!(py, "dtype"), name).map(|()| keywords)
+        };
         match self {
             Self::PyTorch => {
-                keywords.set_item(intern!(py, "dtype"), Torch::loaded(py).dtype(dtype))?;
-                let array =
-                    like.call_method(intern!(py, "new_empty"), (shape,), Some(&keywords))?;
+                let new_empty = intern!(py, "new_empty");
+                let array = if dtype == of_like {
+                    like.call_method1(new_empty, (shape,))?
+                } else {
+                    let keywords = typed(Torch::loaded(py).dtype(dtype).bind(py))?;
+                    like.call_method(new_empty, (shape,), Some(&keywords))?
+                };
                 let address = array.call_method0(intern!(py, "data_ptr"))?.extract()?;
                 Ok((array, address))
             }
             Self::CuPy => {
-                keywords.set_item(intern!(py, "dtype"), dtype.name())?;
+                let keywords = typed(PyString::new(py, dtype.name()).as_any())?;
                 let array =
                     cupy(py)?.call_method(intern!(py, "empty"), (shape,), Some(&keywords))?;
                 let address = cupy_address(&array)?;

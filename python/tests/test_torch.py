@@ -1,6 +1,6 @@
 """The operators of ferrowarp.torch, on CPU tensors: gradients, opcheck, torch.compile.
 
-They need PyTorch, which is no requirement of the package: `pip install torch`. test_gpu.py has their tests on a GPU.
+They need PyTorch (`pip install torch`), which the package does not require. test_gpu.py has their tests on a GPU.
 """
 
 import pytest
