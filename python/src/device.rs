@@ -2,9 +2,12 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cuda_driver::sys;
 use cuda_std::launch::DeviceRead;
+use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::ops::Scratch;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuResult, Stream};
 use pyo3::prelude::*;
@@ -21,7 +24,16 @@ pub struct Device {
     /// Streams that no call uses now.
     idle: Mutex<Vec<(Stream, Home)>>,
     /// Streams of callers, by their handles.
-    callers: Mutex<BTreeMap<usize, (Stream, Home)>>,
+    callers: Mutex<BTreeMap<usize, Caller>>,
+}
+
+/// A stream of a caller's library that is never destroyed.
+#[derive(Clone)]
+struct Caller {
+    stream: Stream,
+    home: Home,
+    /// Scratch memory for its next call, unless a call of another thread has it now.
+    scratch: Arc<Mutex<Option<Scratch>>>,
 }
 
 impl Device {
@@ -56,7 +68,7 @@ impl Device {
             Some(idle) => idle,
             None => with_home(self.gpu.create_stream()?)?,
         };
-        Ok(Lease { device: self, stream, home, is_callers: false })
+        Ok(Lease { device: self, stream, home, is_callers: false, kept: None })
     }
 
     /// The stream of that handle (`CUstream`), which is the caller's current one; `is_kept` says that it is never destroyed.
@@ -64,21 +76,24 @@ impl Device {
     /// # Safety
     /// It is a stream of the device, and exists as long as the process if it is kept, else as long as what is returned.
     pub unsafe fn callers(&'static self, handle: usize, is_kept: bool) -> GpuResult<Lease> {
+        // The default stream.
         let is_kept = is_kept || handle == 0;
         let known = if is_kept { lock(&self.callers).get(&handle).cloned() } else { None };
-        let (stream, home) = match known {
+        let Caller { stream, home, scratch } = match known {
             Some(known) => known,
             None => {
                 let raw = std::ptr::with_exposed_provenance_mut(handle);
                 // SAFETY: the caller's promise. What is not kept goes with the lease, and with what the call made on it.
-                let made = with_home(unsafe { Stream::from_raw(&self.gpu, raw, ())? })?;
+                let (stream, home) = with_home(unsafe { Stream::from_raw(&self.gpu, raw, ())? })?;
+                let made = Caller { stream, home, scratch: Arc::default() };
                 if is_kept {
                     lock(&self.callers).insert(handle, made.clone());
                 }
                 made
             }
         };
-        Ok(Lease { device: self, stream, home, is_callers: true })
+        let kept = is_kept.then_some(scratch);
+        Ok(Lease { device: self, stream, home, is_callers: true, kept })
     }
 }
 
@@ -95,6 +110,7 @@ pub struct Lease {
     stream: Stream,
     home: Home,
     is_callers: bool,
+    kept: Option<Arc<Mutex<Option<Scratch>>>>,
 }
 
 impl Lease {
@@ -131,13 +147,63 @@ impl Lease {
     }
 
     /// Scratch memory for an operation that takes that many bytes of it.
-    pub fn scratch(&self, bytes: usize) -> GpuResult<Scratch> {
-        if self.is_callers {
-            return Scratch::with_bytes_async(&self.stream, bytes);
+    pub fn scratch(&self, bytes: usize) -> GpuResult<CallScratch<'_>> {
+        if !self.is_callers {
+            let mut scratch = Scratch::new(&self.stream)?;
+            scratch.reserve(&self.stream, bytes)?;
+            return Ok(CallScratch { scratch: Some(scratch), slot: None });
         }
-        let mut scratch = Scratch::new(&self.stream)?;
-        scratch.reserve(&self.stream, bytes)?;
-        Ok(scratch)
+        let is_small = bytes <= KEPT_BYTES;
+        let slot = self.kept.as_deref().filter(|_| is_small && !self.is_captured());
+        let kept = slot.and_then(|slot| lock(slot).take());
+        let bytes = if slot.is_some() { KEPT_BYTES } else { bytes };
+        let scratch = match kept {
+            Some(kept) => kept,
+            None => Scratch::with_bytes_async(&self.stream, bytes)?,
+        };
+        Ok(CallScratch { scratch: Some(scratch), slot })
+    }
+
+    /// Whether the stream's work becomes a graph, whose memory no other work may use between its runs.
+    fn is_captured(&self) -> bool {
+        let stream = StreamRef::of(&self.stream).as_raw().cast();
+        let mut status = sys::stream_capture_status::NONE;
+        // SAFETY: the stream lives, and `status` is writable.
+        let code = unsafe { sys::cuStreamIsCapturing(stream, &mut status) };
+        // The default stream is not asked while another one is captured.
+        code != sys::CUresult::CUDA_SUCCESS || status != sys::stream_capture_status::NONE
+    }
+}
+
+/// The scratch memory that a caller's stream keeps. For an operation that takes more, the time of an allocation is little.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Scratch memory of a call. A caller's stream may keep it for the next call, which comes after this one's work.
+pub struct CallScratch<'a> {
+    /// Always there, but while it is given back.
+    scratch: Option<Scratch>,
+    slot: Option<&'a Mutex<Option<Scratch>>>,
+}
+
+impl Deref for CallScratch<'_> {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        self.scratch.as_ref().expect("it is given back only in `drop`")
+    }
+}
+
+impl DerefMut for CallScratch<'_> {
+    fn deref_mut(&mut self) -> &mut Scratch {
+        self.scratch.as_mut().expect("it is given back only in `drop`")
+    }
+}
+
+impl Drop for CallScratch<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            *lock(slot) = self.scratch.take();
+        }
     }
 }
 
