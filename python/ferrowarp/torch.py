@@ -13,11 +13,8 @@ PyTorch 2.4 or newer. ``import ferrowarp`` does not import this module.
 
 from __future__ import annotations
 
-from typing import Optional
-
 import torch
 from torch import Tensor
-from torch.library import custom_op
 
 from . import _ferrowarp
 
@@ -39,7 +36,32 @@ __all__ = [
 ]
 
 
-def _refuse_gradient(operation: str, x: Tensor) -> None:
+def _operator(name, schema, fake, gradient=None, save=None):
+    """Defines the operator ferrowarp::name by the decorated function, for tensors of both devices.
+
+    `fake` gives the shapes and types of its results; `save` keeps what `gradient` takes. Where there is none, the backward pass is
+    an error.
+    """
+    name = f"ferrowarp::{name}"
+
+    def no_gradient(ctx, *_):
+        raise RuntimeError(f"{name} has no gradient: pass detached tensors")
+
+    def define(function):
+        torch.library.define(name, schema)
+        torch.library.impl(name, ("cpu", "cuda"), function)
+        torch.library.register_fake(name, fake)
+        torch.library.register_autograd(name, gradient or no_gradient, setup_context=save)
+        return getattr(torch.ops.ferrowarp, name.split("::")[1]).default
+
+    return define
+
+
+def _like_the_first(x, *_):
+    return x.new_empty(x.shape)
+
+
+def _refuse_gradient(operation, x):
     if x.requires_grad and torch.is_grad_enabled():
         raise BufferError(f"{operation}: `x` requires a gradient, and the operation has none: pass x.detach()")
 
@@ -52,22 +74,6 @@ def softmax(x: Tensor, *, log: bool = False) -> Tensor:
     return _softmax(x, log)
 
 
-@custom_op("ferrowarp::softmax", mutates_args=(), schema="(Tensor x, bool log) -> Tensor")
-def _softmax(x, log):
-    return _ferrowarp.softmax(x, log=log)
-
-
-@custom_op("ferrowarp::softmax_backward", mutates_args=(), schema="(Tensor y, Tensor dy, bool log) -> Tensor")
-def _softmax_backward(y, dy, log):
-    return _ferrowarp.softmax_backward(y, dy.contiguous(), log)
-
-
-@_softmax.register_fake
-@_softmax_backward.register_fake
-def _like_the_first(x, *others):
-    return x.new_empty(x.shape)
-
-
 def _save_softmax(ctx, inputs, output):
     _, ctx.log = inputs
     ctx.save_for_backward(output)
@@ -78,7 +84,16 @@ def _differentiate_softmax(ctx, dy):
     return _softmax_backward(y, dy, ctx.log), None
 
 
-_softmax.register_autograd(_differentiate_softmax, setup_context=_save_softmax)
+@_operator(
+    "softmax", "(Tensor x, bool log) -> Tensor", _like_the_first, _differentiate_softmax, _save_softmax
+)
+def _softmax(x, log):
+    return _ferrowarp.softmax(x, log=log)
+
+
+@_operator("softmax_backward", "(Tensor y, Tensor dy, bool log) -> Tensor", _like_the_first)
+def _softmax_backward(y, dy, log):
+    return _ferrowarp.softmax_backward(y, dy.contiguous(), log)
 
 
 # Norms.
@@ -86,10 +101,10 @@ _softmax.register_autograd(_differentiate_softmax, setup_context=_save_softmax)
 
 def layer_norm(
     x: Tensor,
-    weight: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     *,
-    residual: Optional[Tensor] = None,
+    residual: Tensor | None = None,
     epsilon: float = 1e-5,
 ) -> Tensor:
     """Layer norm along the last axis of x: see ferrowarp.layer_norm.
@@ -101,53 +116,13 @@ def layer_norm(
 
 def rms_norm(
     x: Tensor,
-    weight: Optional[Tensor] = None,
+    weight: Tensor | None = None,
     *,
-    residual: Optional[Tensor] = None,
+    residual: Tensor | None = None,
     epsilon: float = 1e-5,
 ) -> Tensor:
     """RMS norm along the last axis of x: see ferrowarp.rms_norm. Gradients are as those of layer_norm."""
     return _norm(x, weight, None, residual, False, epsilon)
-
-
-@custom_op(
-    "ferrowarp::norm",
-    mutates_args=(),
-    schema="(Tensor x, Tensor? weight, Tensor? bias, Tensor? residual, bool is_centered, float epsilon) -> Tensor",
-)
-def _norm(x, weight, bias, residual, is_centered, epsilon):
-    if is_centered:
-        return _ferrowarp.layer_norm(x, weight, bias, residual=residual, epsilon=epsilon)
-    return _ferrowarp.rms_norm(x, weight, residual=residual, epsilon=epsilon)
-
-
-_norm.register_fake(_like_the_first)
-
-
-# What is not asked for is an empty tensor.
-@custom_op(
-    "ferrowarp::norm_backward",
-    mutates_args=(),
-    schema="(Tensor x, Tensor dy, Tensor? weight, bool is_centered, float epsilon, bool for_weight, bool for_bias)"
-    " -> (Tensor, Tensor, Tensor)",
-)
-def _norm_backward(x, dy, weight, is_centered, epsilon, for_weight, for_bias):
-    dx, of_weight, of_bias = _ferrowarp.norm_backward(
-        x,
-        dy.contiguous(),
-        weight,
-        is_centered=is_centered,
-        epsilon=epsilon,
-        for_weight=for_weight,
-        for_bias=for_bias,
-    )
-    return dx, x.new_empty(0) if of_weight is None else of_weight, x.new_empty(0) if of_bias is None else of_bias
-
-
-@_norm_backward.register_fake
-def _(x, dy, weight, is_centered, epsilon, for_weight, for_bias):
-    of_columns = [x.new_empty(x.shape[-1:] if wanted else 0) for wanted in (for_weight, for_bias)]
-    return x.new_empty(x.shape), *of_columns
 
 
 def _save_norm(ctx, inputs, output):
@@ -174,12 +149,47 @@ def _differentiate_norm(ctx, dy):
     )
 
 
-_norm.register_autograd(_differentiate_norm, setup_context=_save_norm)
+@_operator(
+    "norm",
+    "(Tensor x, Tensor? weight, Tensor? bias, Tensor? residual, bool is_centered, float epsilon) -> Tensor",
+    _like_the_first,
+    _differentiate_norm,
+    _save_norm,
+)
+def _norm(x, weight, bias, residual, is_centered, epsilon):
+    if is_centered:
+        return _ferrowarp.layer_norm(x, weight, bias, residual=residual, epsilon=epsilon)
+    return _ferrowarp.rms_norm(x, weight, residual=residual, epsilon=epsilon)
+
+
+def _fake_norm_backward(x, dy, weight, is_centered, epsilon, for_weight, for_bias):
+    of_columns = [x.new_empty(x.shape[-1:] if wanted else 0) for wanted in (for_weight, for_bias)]
+    return x.new_empty(x.shape), *of_columns
+
+
+# A gradient that is not asked for is an empty tensor.
+@_operator(
+    "norm_backward",
+    "(Tensor x, Tensor dy, Tensor? weight, bool is_centered, float epsilon, bool for_weight, bool for_bias)"
+    " -> (Tensor, Tensor, Tensor)",
+    _fake_norm_backward,
+)
+def _norm_backward(x, dy, weight, is_centered, epsilon, for_weight, for_bias):
+    gradients = _ferrowarp.norm_backward(
+        x,
+        dy.contiguous(),
+        weight,
+        is_centered=is_centered,
+        epsilon=epsilon,
+        for_weight=for_weight,
+        for_bias=for_bias,
+    )
+    return tuple(x.new_empty(0) if own is None else own for own in gradients)
 
 
 # Attention.
 
-# The backward pass has kernels for rows of at most as many elements.
+# The backward pass has kernels for rows of at most this many elements.
 _MOST_DEPTH_OF_GRADIENTS = 128
 
 
@@ -189,8 +199,8 @@ def attention(
     v: Tensor,
     *,
     causal: bool = False,
-    window: Optional[int] = None,
-    scale: Optional[float] = None,
+    window: int | None = None,
+    scale: float | None = None,
 ) -> Tensor:
     """softmax(scale * q k^T) v, for each head of each batch: see ferrowarp.attention.
 
@@ -205,11 +215,32 @@ def attention(
     return _attention(q, k, v, causal, window, scale, needs)[0]
 
 
+def _save_attention(ctx, inputs, output):
+    q, k, v, ctx.causal, ctx.window, ctx.scale, ctx.with_lse = inputs
+    o, lse = output
+    ctx.mark_non_differentiable(lse)
+    ctx.save_for_backward(q, k, v, o, lse)
+
+
+def _differentiate_attention(ctx, d_o, _):
+    if not ctx.with_lse:
+        raise RuntimeError("ferrowarp::attention has gradients with the logarithms of sums alone: pass with_lse=True")
+    gradients = _attention_backward(*ctx.saved_tensors, d_o, ctx.causal, ctx.window, ctx.scale)
+    return *gradients, None, None, None, None
+
+
+def _fake_attention(q, k, v, causal, window, scale, with_lse):
+    o = q.new_empty((*q.shape[:3], v.shape[3]))
+    return o, q.new_empty(q.shape[:3] if with_lse else 0, dtype=torch.float32)
+
+
 # The logarithms of sums, which the backward pass takes, are empty without with_lse.
-@custom_op(
-    "ferrowarp::attention",
-    mutates_args=(),
-    schema="(Tensor q, Tensor k, Tensor v, bool causal, int? window, float? scale, bool with_lse) -> (Tensor, Tensor)",
+@_operator(
+    "attention",
+    "(Tensor q, Tensor k, Tensor v, bool causal, int? window, float? scale, bool with_lse) -> (Tensor, Tensor)",
+    _fake_attention,
+    _differentiate_attention,
+    _save_attention,
 )
 def _attention(q, k, v, causal, window, scale, with_lse):
     if with_lse:
@@ -218,64 +249,27 @@ def _attention(q, k, v, causal, window, scale, with_lse):
     return o, q.new_empty(0, dtype=torch.float32)
 
 
-@_attention.register_fake
-def _(q, k, v, causal, window, scale, with_lse):
-    o = q.new_empty((*q.shape[:3], v.shape[3]))
-    return o, q.new_empty(q.shape[:3] if with_lse else 0, dtype=torch.float32)
-
-
-@custom_op(
-    "ferrowarp::attention_backward",
-    mutates_args=(),
-    schema="(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor d_o, bool causal, int? window, float? scale)"
-    " -> (Tensor, Tensor, Tensor)",
-)
-def _attention_backward(q, k, v, o, lse, d_o, causal, window, scale):
-    d_o = d_o.contiguous()
-    return tuple(
-        _ferrowarp.attention_backward(q, k, v, o, lse, d_o, causal=causal, window=window, scale=scale)
-    )
-
-
-@_attention_backward.register_fake
-def _(q, k, v, *others):
+def _fake_attention_backward(q, k, v, *_):
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
-def _save_attention(ctx, inputs, output):
-    q, k, v, ctx.causal, ctx.window, ctx.scale, with_lse = inputs
-    o, lse = output
-    ctx.mark_non_differentiable(lse)
-    ctx.with_lse = with_lse
-    ctx.save_for_backward(q, k, v, o, lse)
-
-
-def _differentiate_attention(ctx, d_o, _):
-    if not ctx.with_lse:
-        raise RuntimeError("attention: gradients need the logarithms of sums: pass with_lse=True to the operator")
-    return *_attention_backward(*ctx.saved_tensors, d_o, ctx.causal, ctx.window, ctx.scale), None, None, None, None
-
-
-_attention.register_autograd(_differentiate_attention, setup_context=_save_attention)
+@_operator(
+    "attention_backward",
+    "(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor d_o, bool causal, int? window, float? scale)"
+    " -> (Tensor, Tensor, Tensor)",
+    _fake_attention_backward,
+)
+def _attention_backward(q, k, v, o, lse, d_o, causal, window, scale):
+    tensors = q, k, v, o, lse, d_o.contiguous()
+    return tuple(_ferrowarp.attention_backward(*tensors, causal=causal, window=window, scale=scale))
 
 
 # Matrix products.
 
 
-def matmul(a: Tensor, b: Tensor, *, precision: Optional[str] = None) -> Tensor:
+def matmul(a: Tensor, b: Tensor, *, precision: str | None = None) -> Tensor:
     """The matrix product of a and b: see ferrowarp.matmul. Gradients go to both, by products of the same precision."""
     return _matmul(a, b, precision)
-
-
-@custom_op("ferrowarp::matmul", mutates_args=(), schema="(Tensor a, Tensor b, str? precision) -> Tensor")
-def _matmul(a, b, precision):
-    return _ferrowarp.matmul(a, b, precision=precision)
-
-
-@_matmul.register_fake
-def _(a, b, precision):
-    batches = a.shape[:-2] if a.dim() == 3 else b.shape[:-2]
-    return a.new_empty((*batches, a.shape[-2], b.shape[-1]))
 
 
 def _save_matmul(ctx, inputs, output):
@@ -292,21 +286,23 @@ def _differentiate_matmul(ctx, dc):
 
 
 def _product(x, y, axes, precision):
-    """The product of x and y; for a matrix in place of a batch (axes is 2), the sum of the batch's products."""
-    if axes == 3 or x.dim() == y.dim() == 2:
-        return _matmul(x, y, precision)
-    # The sum over batches is one over the inner side too.
-    return _matmul(_inner(x, -1), _inner(y, -2), precision)
+    """The product of x and y; for a gradient of one matrix (two axes) for all batches, the sum of the batches' products."""
+    if axes == 2 and x.dim() == 3:
+        # The sum over batches is one over the inner side too.
+        x, y = x.transpose(0, 1).reshape(x.shape[1], -1), y.reshape(-1, y.shape[2])
+    return _matmul(x, y, precision)
 
 
-def _inner(x, side):
-    """A batch with its first axis and that side as one axis."""
-    if side == -1:
-        return x.transpose(0, 1).reshape(x.shape[1], -1)
-    return x.reshape(-1, x.shape[2])
+def _fake_matmul(a, b, precision):
+    batches = a.shape[:-2] if a.dim() == 3 else b.shape[:-2]
+    return a.new_empty((*batches, a.shape[-2], b.shape[-1]))
 
 
-_matmul.register_autograd(_differentiate_matmul, setup_context=_save_matmul)
+@_operator(
+    "matmul", "(Tensor a, Tensor b, str? precision) -> Tensor", _fake_matmul, _differentiate_matmul, _save_matmul
+)
+def _matmul(a, b, precision):
+    return _ferrowarp.matmul(a, b, precision=precision)
 
 
 # Operations without gradients.
@@ -318,12 +314,9 @@ def sort(x: Tensor, *, descending: bool = False) -> Tensor:
     return _sort(x, descending)
 
 
-@custom_op("ferrowarp::sort", mutates_args=(), schema="(Tensor x, bool descending) -> Tensor")
+@_operator("sort", "(Tensor x, bool descending) -> Tensor", _like_the_first)
 def _sort(x, descending):
     return _ferrowarp.sort(x, descending=descending)
-
-
-_sort.register_fake(_like_the_first)
 
 
 def argsort(x: Tensor, *, descending: bool = False) -> Tensor:
@@ -331,14 +324,13 @@ def argsort(x: Tensor, *, descending: bool = False) -> Tensor:
     return _argsort(x, descending)
 
 
-@custom_op("ferrowarp::argsort", mutates_args=(), schema="(Tensor x, bool descending) -> Tensor")
+def _fake_argsort(x, descending):
+    return x.new_empty(x.shape, dtype=torch.uint32)
+
+
+@_operator("argsort", "(Tensor x, bool descending) -> Tensor", _fake_argsort)
 def _argsort(x, descending):
     return _ferrowarp.argsort(x, descending=descending)
-
-
-@_argsort.register_fake
-def _(x, descending):
-    return x.new_empty(x.shape, dtype=torch.uint32)
 
 
 def top_k(x: Tensor, k: int, *, largest: bool = True) -> tuple[Tensor, Tensor]:
@@ -347,14 +339,13 @@ def top_k(x: Tensor, k: int, *, largest: bool = True) -> tuple[Tensor, Tensor]:
     return _top_k(x, k, largest)
 
 
-@custom_op("ferrowarp::top_k", mutates_args=(), schema="(Tensor x, SymInt k, bool largest) -> (Tensor, Tensor)")
+def _fake_top_k(x, k, largest):
+    return x.new_empty(k), x.new_empty(k, dtype=torch.uint32)
+
+
+@_operator("top_k", "(Tensor x, SymInt k, bool largest) -> (Tensor, Tensor)", _fake_top_k)
 def _top_k(x, k, largest):
     return _ferrowarp.top_k(x, k, largest=largest)
-
-
-@_top_k.register_fake
-def _(x, k, largest):
-    return x.new_empty(k), x.new_empty(k, dtype=torch.uint32)
 
 
 def scan(x: Tensor, op: str = "sum", *, exclusive: bool = False) -> Tensor:
@@ -363,12 +354,9 @@ def scan(x: Tensor, op: str = "sum", *, exclusive: bool = False) -> Tensor:
     return _scan(x, op, exclusive)
 
 
-@custom_op("ferrowarp::scan", mutates_args=(), schema="(Tensor x, str op, bool exclusive) -> Tensor")
+@_operator("scan", "(Tensor x, str op, bool exclusive) -> Tensor", _like_the_first)
 def _scan(x, op, exclusive):
     return _ferrowarp.scan(x, op, exclusive=exclusive)
-
-
-_scan.register_fake(_like_the_first)
 
 
 def segmented_reduce(x: Tensor, offsets: Tensor, op: str = "sum") -> Tensor:
@@ -377,38 +365,35 @@ def segmented_reduce(x: Tensor, offsets: Tensor, op: str = "sum") -> Tensor:
     return _segmented_reduce(x, offsets, op)
 
 
-@custom_op(
-    "ferrowarp::segmented_reduce", mutates_args=(), schema="(Tensor x, Tensor offsets, str op) -> Tensor"
-)
-def _segmented_reduce(x, offsets, op):
-    return _ferrowarp.segmented_reduce(x, offsets, op)
-
-
-@_segmented_reduce.register_fake
-def _(x, offsets, op):
+def _fake_segmented_reduce(x, offsets, op):
     is_half = x.dtype in (torch.float16, torch.bfloat16)
     return x.new_empty(offsets.shape[0] - 1, dtype=torch.float32 if is_half else x.dtype)
 
 
-def histogram(x: Tensor, bins: int, range: Optional[tuple[float, float]] = None) -> Tensor:
-    """How many elements of x fall into each of bins of equal width (uint32): see ferrowarp.histogram. Waits for its result."""
+@_operator("segmented_reduce", "(Tensor x, Tensor offsets, str op) -> Tensor", _fake_segmented_reduce)
+def _segmented_reduce(x, offsets, op):
+    return _ferrowarp.segmented_reduce(x, offsets, op)
+
+
+def histogram(x: Tensor, bins: int, range: tuple[float, float] | None = None) -> Tensor:
+    """How many elements of x fall into each of bins of equal width (uint32): see ferrowarp.histogram. Waits for the counts."""
     return _histogram(x, bins, None if range is None else [float(bound) for bound in range])
 
 
-@custom_op("ferrowarp::histogram", mutates_args=(), schema="(Tensor x, SymInt bins, float[]? range) -> Tensor")
-def _histogram(x, bins, range):
-    if range is not None and not x.is_floating_point():
-        range = [int(bound) for bound in range]
-    return _ferrowarp.histogram(x, bins, None if range is None else tuple(range))
-
-
-@_histogram.register_fake
-def _(x, bins, range):
+def _fake_histogram(x, bins, range):
     return x.new_empty(bins, dtype=torch.uint32)
 
 
-# Results as long as they turn out to be: a call waits, and torch.compile needs
-# torch._dynamo.config.capture_dynamic_output_shape_ops for a whole graph.
+@_operator("histogram", "(Tensor x, SymInt bins, float[]? range) -> Tensor", _fake_histogram)
+def _histogram(x, bins, range):
+    if range is not None:
+        low, high = range
+        range = (low, high) if x.is_floating_point() else (int(low), int(high))
+    return _ferrowarp.histogram(x, bins, range)
+
+
+# Results whose length is found by the call, which waits for it. torch.compile needs
+# torch._dynamo.config.capture_dynamic_output_shape_ops to keep them in one graph.
 
 
 def select(x: Tensor, flags: Tensor) -> Tensor:
@@ -417,7 +402,11 @@ def select(x: Tensor, flags: Tensor) -> Tensor:
     return _select(x, flags)
 
 
-@custom_op("ferrowarp::select", mutates_args=(), schema="(Tensor x, Tensor flags) -> Tensor")
+def _fake_part(x, *_):
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+
+@_operator("select", "(Tensor x, Tensor flags) -> Tensor", _fake_part)
 def _select(x, flags):
     return _ferrowarp.select(x, flags)
 
@@ -428,15 +417,9 @@ def unique(x: Tensor) -> Tensor:
     return _unique(x)
 
 
-@custom_op("ferrowarp::unique", mutates_args=(), schema="(Tensor x) -> Tensor")
+@_operator("unique", "(Tensor x) -> Tensor", _fake_part)
 def _unique(x):
     return _ferrowarp.unique(x)
-
-
-@_select.register_fake
-@_unique.register_fake
-def _(x, *others):
-    return x.new_empty(torch.library.get_ctx().new_dynamic_size())
 
 
 def run_lengths(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -445,12 +428,11 @@ def run_lengths(x: Tensor) -> tuple[Tensor, Tensor]:
     return _run_lengths(x)
 
 
-@custom_op("ferrowarp::run_lengths", mutates_args=(), schema="(Tensor x) -> (Tensor, Tensor)")
-def _run_lengths(x):
-    return _ferrowarp.run_lengths(x)
-
-
-@_run_lengths.register_fake
-def _(x):
+def _fake_run_lengths(x):
     n = torch.library.get_ctx().new_dynamic_size()
     return x.new_empty(n), x.new_empty(n, dtype=torch.uint32)
+
+
+@_operator("run_lengths", "(Tensor x) -> (Tensor, Tensor)", _fake_run_lengths)
+def _run_lengths(x):
+    return _ferrowarp.run_lengths(x)

@@ -96,13 +96,13 @@ def test_gradients_of_attention(dtype, causal, by_row):
 
     arguments = [heads(2, 7, 1), heads(1, 7, 2), heads(1, 7, 3)]
     order = (lambda x: x.transpose(1, 2)) if by_row else (lambda x: x)
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    check_gradients(
-        lambda *all: ft.attention(*map(order, all), causal=causal),
-        lambda *all: sdpa(*map(order, all), is_causal=causal, enable_gqa=True),
-        arguments,
-        4 * TOLERANCE[dtype],
-    )
+
+    def reference(q, k, v):
+        shared = [own.repeat_interleave(2, dim=1) for own in (order(k), order(v))]
+        return torch.nn.functional.scaled_dot_product_attention(order(q), *shared, is_causal=causal)
+
+    own = lambda *all: ft.attention(*map(order, all), causal=causal)  # noqa: E731
+    check_gradients(own, reference, arguments, 4 * TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("of_a, of_b", [((5, 7), (7, 3)), ((2, 5, 7), (2, 7, 3)), ((5, 7), (2, 7, 3)), ((2, 5, 7), (7, 3))])
@@ -217,5 +217,5 @@ def test_where_there_is_no_gradient():
         ft.attention(q, q, q)
     x = normal(2, 3).requires_grad_()
     (first,) = torch.autograd.grad(ft.softmax(x)[:, 0].sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula"):
+    with pytest.raises(RuntimeError, match="has no gradient"):
         first.sum().backward()

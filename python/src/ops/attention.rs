@@ -129,7 +129,8 @@ impl Forward {
                 options = options.lse(lse.buffer.as_mut_slice());
             }
             let bytes = scratch_bytes(on, q, k, v, &o, &options)?;
-            attention_into(on, q, k, v, o, options, &mut call.lease().scratch(bytes)?)?;
+            let mut scratch = call.lease().scratch(bytes)?;
+            attention_into(on, q, k, v, o, options, &mut scratch)?;
             Ok((call.finish(out)?, lse.map(|lse| call.finish(lse)).transpose()?))
         })
     }
