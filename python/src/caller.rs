@@ -219,7 +219,7 @@ fn loaded<'py>(
     name: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    Ok(modules.cast_into::<PyDict>()?.get_item(name)?)
+    modules.cast_into::<PyDict>()?.get_item(name)
 }
 
 /// The numbers of a tuple.

@@ -145,7 +145,7 @@ pub fn norm_backward<'py>(
     epsilon: f32,
     for_weight: bool,
     for_bias: bool,
-) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>)> {
+) -> PyResult<[Option<Bound<'py, PyAny>>; 3]> {
     let arguments = [("x", Some(x)), ("dy", Some(dy)), ("weight", weight)];
     let call = Call::new("norm_backward", &arguments)?;
     let x = call.input(0);
@@ -155,9 +155,8 @@ pub fn norm_backward<'py>(
     let [dx, of_weight, of_bias] = with_type!("norm_backward", x.dtype(), [f32 f16 bf16], T => {
         run_norm_backward::<T>(py, &call, columns, (is_centered, epsilon), wanted)
     })?;
-    let dx = dx.expect("the gradient by x is always computed");
     let give = |outcome: Option<Outcome>| outcome.map(|own| call.give(py, own)).transpose();
-    Ok((call.give(py, dx)?, give(of_weight)?, give(of_bias)?))
+    Ok([give(dx)?, give(of_weight)?, give(of_bias)?])
 }
 
 fn run_norm_backward<T: Element + ferrowarp::ops::RowValue>(
@@ -180,8 +179,7 @@ fn run_norm_backward<T: Element + ferrowarp::ops::RowValue>(
             if call.input(0).len() > 0 {
                 backward_into(on, &norm, &x, &dy, &mut dx.buffer)?;
             }
-        } else if columns > 0 {
-            let rows = call.input(0).len() / columns;
+        } else if let Some(rows) = call.input(0).len().checked_div(columns) {
             let mut scratch = lease.scratch(scratch_bytes(rows, columns))?;
             let gradients = WeightGradients {
                 weight: of_weight.as_mut().map(|own| own.buffer.as_mut_slice()),
