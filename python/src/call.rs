@@ -25,7 +25,7 @@ pub struct Call {
     // Fields are dropped in this order: the stream is done before the arguments' memory goes back.
     lease: Lease,
     inputs: Vec<Input>,
-    _current: Option<CurrentContext>,
+    _current: CurrentContext,
 }
 
 /// Named arguments, of which those that are `None` are left out.
@@ -74,7 +74,7 @@ impl Call {
             Library::CuPy => Kind::CuPy,
         };
         let (place, like) = (Place::Gpu(device), Some((library, first.clone().unbind())));
-        Ok(Some(Self { operation, place, kind, like, lease, inputs, _current: Some(current) }))
+        Ok(Some(Self { operation, place, kind, like, lease, inputs, _current: current }))
     }
 
     /// A call that waits; what is not on a GPU runs on the device of that number.
@@ -98,6 +98,7 @@ impl Call {
                 other.place.name()
             )));
         }
+        let current = CurrentContext::get();
         let device = open(operation, place, ordinal)?;
         if let Some(first) = requests.first().filter(|first| first.place != Place::Host) {
             first.check_not_captured(operation)?;
@@ -107,7 +108,7 @@ impl Call {
             .into_iter()
             .map(|request| request.import(operation, &lease))
             .collect::<PyResult<_>>()?;
-        Ok(Self { operation, place, kind, like: None, lease, inputs, _current: None })
+        Ok(Self { operation, place, kind, like: None, lease, inputs, _current: current })
     }
 
     /// What errors name.

@@ -273,8 +273,8 @@ fn of_cupy(array: &Bound<'_, PyAny>) -> PyResult<Option<OnStream>> {
     }))
 }
 
-/// Makes the context current again that was so before a call: another device's, where arrays are not on the library's current
-/// one, and the library takes the current context for its current device.
+/// Makes the context current again that was so on this thread: a call makes that of its device current, and libraries take the
+/// current context for their current device.
 pub struct CurrentContext(sys::CUcontext);
 
 // SAFETY: a context may be made current on any thread; it is done on the thread that has it.

@@ -12,6 +12,7 @@ use ferrowarp::ops::Scratch;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuResult, Stream};
 use pyo3::prelude::*;
 
+use crate::caller::CurrentContext;
 use crate::dtype::Element;
 use crate::error::to_python;
 
@@ -254,6 +255,7 @@ impl DeviceInfo {
 #[pyfunction]
 #[pyo3(signature = (ordinal = 0))]
 pub fn device(py: Python<'_>, ordinal: u32) -> PyResult<DeviceInfo> {
+    let _current = CurrentContext::get();
     let device = py.detach(|| Device::get(ordinal)).map_err(to_python)?;
     let (free_memory, _) = device.gpu().memory_info().map_err(to_python)?;
     let info = device.gpu().info();
