@@ -285,6 +285,8 @@ unsafe impl Sync for CurrentContext {}
 impl CurrentContext {
     /// That of this thread.
     pub fn get() -> Self {
+        // Before the driver is chosen, none is known. Without one, what follows returns the error.
+        let _ = ferrowarp::backend();
         Self(current_context())
     }
 }
@@ -300,7 +302,7 @@ impl Drop for CurrentContext {
 
 fn current_context() -> sys::CUcontext {
     let mut context = ptr::null_mut();
-    // SAFETY: the place is writable. Before the driver is initialised it is an error, and none is current.
+    // SAFETY: the place is writable. After an error it is as it was: none.
     let _ = unsafe { sys::cuCtxGetCurrent(&mut context) };
     context
 }

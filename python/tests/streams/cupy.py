@@ -87,13 +87,14 @@ class _Memory:
     """Allocated and freed in the order of the stream that was the current one."""
 
     def __init__(self, bytes):
-        self.stream = _streams[-1]
+        self.stream, self.ptr = _streams[-1], 0
         address = ctypes.c_uint64()
         check(driver.cuMemAllocAsync(ctypes.byref(address), ctypes.c_size_t(max(bytes, 1)), self.stream.handle))
         self.ptr = address.value
 
     def __del__(self):
-        driver.cuMemFreeAsync(ctypes.c_uint64(self.ptr), self.stream.handle)
+        if self.ptr:
+            driver.cuMemFreeAsync(ctypes.c_uint64(self.ptr), self.stream.handle)
 
 
 class ndarray:
