@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` and `mpi` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel c toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel c candle toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -117,6 +117,15 @@ dist: toolchain mpi ## Collectives and operations over MPI among emulated device
 dist-starters: toolchain mpi ## What starts ranks in examples/dist, tried: mpirun, torchrun, Slurm, Kubernetes, Ray; two hosts as namespaces
 	cargo build -p examples --features mpi --example dist
 	scripts/dist-starters $(BUILT)/debug/examples/dist $(STARTERS)
+
+# A workspace of its own, so that nothing else builds candle.
+CANDLE = --manifest-path crates/candle/Cargo.toml --target-dir $(abspath $(BUILT)) --locked
+
+candle: toolchain ## Operations on tensors of candle, tested against candle's own; the example
+	cargo fmt --manifest-path crates/candle/Cargo.toml --check
+	cargo clippy $(CANDLE) --all-targets -- -D warnings
+	cargo test $(CANDLE)
+	cargo run $(CANDLE) --example sampling
 
 PREFIX = $(BUILT)/c
 
