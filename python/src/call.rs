@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::array::{Array, Memory, Place};
 use crate::caller::{CurrentContext, Library, OnStream};
-use crate::device::{Device, Lease};
+use crate::device::{Device, Lease, backend};
 use crate::dtype::{DType, Element};
 use crate::error::to_python;
 use crate::input::{BUFFER_ALIGN, Input, lent};
@@ -53,7 +53,7 @@ impl Call {
         let mut given = arguments.iter().filter_map(|(name, object)| Some((*name, (*object)?)));
         let Some((name, first)) = given.next() else { return Ok(None) };
         let Some(found) = OnStream::of(operation, name, first)? else { return Ok(None) };
-        if ferrowarp::backend().map_err(to_python)? == Backend::Emulator {
+        if backend().map_err(to_python)? == Backend::Emulator {
             return Ok(None);
         }
         let (library, device) = (found.library, found.device);
@@ -255,7 +255,7 @@ pub enum Outcome {
 
 /// Where results are for which no argument says it: on the GPU, or where the emulator's are.
 fn own_place(ordinal: u32) -> GpuResult<Place> {
-    Ok(match ferrowarp::backend()? {
+    Ok(match backend()? {
         Backend::Cuda => Place::Gpu(ordinal),
         Backend::Emulator => Place::Host,
     })
@@ -264,7 +264,7 @@ fn own_place(ordinal: u32) -> GpuResult<Place> {
 /// The device for arrays in that place: for those of the host the one of that number.
 fn open(operation: &str, place: Place, of_host: u32) -> PyResult<&'static Device> {
     let Place::Gpu(ordinal) = place else { return Device::get(of_host).map_err(to_python) };
-    if ferrowarp::backend().map_err(to_python)? == Backend::Emulator {
+    if backend().map_err(to_python)? == Backend::Emulator {
         return Err(PyValueError::new_err(format!(
             "{operation}: the array is on cuda:{ordinal}, and this process uses the emulator, which reaches no GPU's memory: \
              pass array.cpu(), or start without FERROWARP_DEVICE=emulator"

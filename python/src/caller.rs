@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use crate::device::{Device, Lease};
+use crate::device::{Device, Lease, backend};
 use crate::dtype::DType;
 use crate::request::check_gradient;
 
@@ -286,7 +286,7 @@ impl CurrentContext {
     /// That of this thread.
     pub fn get() -> Self {
         // Before the driver is chosen, none is known. Without one, what follows returns the error.
-        let _ = ferrowarp::backend();
+        let _ = backend();
         Self(current_context())
     }
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cuda_driver::sys;
 use cuda_std::launch::DeviceRead;
@@ -35,6 +35,15 @@ struct Caller {
     home: Home,
     /// Scratch memory for its next call, unless a call of another thread has it now.
     scratch: Arc<Mutex<Option<Scratch>>>,
+}
+
+/// What the process runs on, chosen once.
+pub fn backend() -> GpuResult<Backend> {
+    static CHOSEN: OnceLock<Backend> = OnceLock::new();
+    match CHOSEN.get() {
+        Some(chosen) => Ok(*chosen),
+        None => ferrowarp::backend().map(|backend| *CHOSEN.get_or_init(|| backend)),
+    }
 }
 
 impl Device {
