@@ -141,7 +141,7 @@ typedef struct ferrowarp_csr ferrowarp_csr;
 // whatever streams they are called with: take a handle for each stream whose work is to overlap.
 typedef struct ferrowarp_handle ferrowarp_handle;
 
-// The sizes of a tensor [batches, heads, rows, depth], and where its rows are. The elements of a row are neighbours.
+// The sizes of a tensor `[batches, heads, rows, depth]`, and where its rows are. The elements of a row are neighbours.
 typedef struct ferrowarp_heads {
   // Batches.
   int64_t batches;
@@ -296,7 +296,7 @@ enum ferrowarp_status ferrowarp_histogram(const struct ferrowarp_handle *handle,
                                           struct CUstream_st *stream);
 
 // As ferrowarp_histogram(), into bins between neighbours of `levels: [bins + 1]`, which are in ascending order and in the host's memory: bin
-// b takes the samples from levels[b] to below levels[b + 1]. The call copies them to the device and frees them there, for which the driver may wait.
+// b takes the samples from `levels[b]` to below `levels[b + 1]`. The call copies them to the device and frees them there, for which the driver may wait.
 //
 // # Safety
 // As ferrowarp_histogram(); the levels can be read.
@@ -390,7 +390,7 @@ enum ferrowarp_status ferrowarp_reduce(const struct ferrowarp_handle *handle,
                                        void *out,
                                        struct CUstream_st *stream);
 
-// Joins each segment of `x: [n]` to an element of `out: [segments]`: segment s is x[offsets[s]] to before x[offsets[s + 1]], with
+// Joins each segment of `x: [n]` to an element of `out: [segments]`: segment s is `x[offsets[s]]` to before `x[offsets[s + 1]]`, with
 // `offsets: [segments + 1]` (`uint64_t`) in device memory. What of a segment lies outside of `x` is left out. Results are as those of
 // ferrowarp_reduce().
 //

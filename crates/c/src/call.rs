@@ -121,8 +121,8 @@ impl Call<'_> {
         a.checked_add(b).ok_or(Error::Overflow { operation: self.operation, name })
     }
 
-    /// From the first element of the array `name` to the last one, in elements: `len` neighbours, of which there are as many as each count says,
-    /// so far apart as its stride. No count is 0.
+    /// From the first element of the array `name` to the last one, in elements: `len` neighbours, repeated by each `(count, stride)` of
+    /// `between`. No count is 0.
     pub fn span(
         &self,
         name: &'static str,

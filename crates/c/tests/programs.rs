@@ -96,6 +96,26 @@ fn the_program_beside_libcuda_compiles() {
     compile(folder.path(), "beside_libcuda");
 }
 
+#[test]
+#[cfg_attr(no_cxx, ignore = "this machine has no C++ compiler")]
+fn the_header_is_cpp_too() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cxx = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let mut command = Command::new(cxx);
+    command.args([
+        "-x",
+        "c++",
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        "-fsyntax-only",
+    ]);
+    let checked = command.arg(root.join("include/ferrowarp.h")).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
 /// Of the driver's functions that the library carries none is visible to a program that has NVIDIA's.
 #[test]
 #[cfg_attr(no_cc, ignore = "this machine has no C compiler, and so perhaps no nm")]

@@ -11,7 +11,7 @@ use crate::element::{ElementType, with_type};
 use crate::error::{Error, Status};
 use crate::handle::{CUstream_st, Handle};
 
-/// The sizes of a tensor [batches, heads, rows, depth], and where its rows are. The elements of a row are neighbours.
+/// The sizes of a tensor `[batches, heads, rows, depth]`, and where its rows are. The elements of a row are neighbours.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HeadsShape {

@@ -71,7 +71,7 @@ pub unsafe extern "C" fn ferrowarp_histogram(
 }
 
 /// As ferrowarp_histogram(), into bins between neighbours of `levels: [bins + 1]`, which are in ascending order and in the host's memory: bin
-/// b takes the samples from levels[b] to below levels[b + 1]. The call copies them to the device and frees them there, for which the driver may wait.
+/// b takes the samples from `levels[b]` to below `levels[b + 1]`. The call copies them to the device and frees them there, for which the driver may wait.
 ///
 /// # Safety
 /// As ferrowarp_histogram(); the levels can be read.

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn ferrowarp_reduce(
     }
 }
 
-/// Joins each segment of `x: [n]` to an element of `out: [segments]`: segment s is x[offsets[s]] to before x[offsets[s + 1]], with
+/// Joins each segment of `x: [n]` to an element of `out: [segments]`: segment s is `x[offsets[s]]` to before `x[offsets[s + 1]]`, with
 /// `offsets: [segments + 1]` (`uint64_t`) in device memory. What of a segment lies outside of `x` is left out. Results are as those of
 /// ferrowarp_reduce().
 ///
