@@ -181,8 +181,9 @@ impl Call {
             let buffer = py.detach(|| self.lease.unwritten(len)).map_err(to_python)?;
             return Ok(Output { buffer, dtype, shape, array: None });
         };
-        let (array, address) =
-            library.empty(like.bind(py), (self.inputs[0].dtype(), dtype), &shape)?;
+        let first = &self.inputs[0];
+        let of_like = first.is_contiguous().then(|| (first.dtype(), first.shape()));
+        let (array, address) = library.empty(like.bind(py), of_like, (dtype, &shape))?;
         let address = address as u64;
         if len > 0 && !address.is_multiple_of(BUFFER_ALIGN) {
             return Err(self.wrong(format!(

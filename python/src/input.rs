@@ -136,13 +136,14 @@ impl Input {
             })
     }
 
-    /// An error unless the elements lie one after the other, row-major.
+    /// Whether the elements lie one after the other, row-major.
+    pub fn is_contiguous(&self) -> bool {
+        self.is_dense(0..self.shape.len())
+    }
+
+    /// An error unless they do.
     pub fn check_contiguous(&self, operation: &str) -> PyResult<()> {
-        if self.is_dense(0..self.shape.len()) {
-            Ok(())
-        } else {
-            Err(self.not_contiguous(operation))
-        }
+        if self.is_contiguous() { Ok(()) } else { Err(self.not_contiguous(operation)) }
     }
 
     fn not_contiguous(&self, operation: &str) -> PyErr {
