@@ -37,6 +37,8 @@ def rows():
     weight, bias, flat = x[0].clone(), x[1].clone(), x.reshape(-1)
     q = torch.randn(1, 2, 64, 64, device="cuda", dtype=torch.bfloat16)
     sdpa = functional.scaled_dot_product_attention
+    none = x[:0]
+    yield "softmax of nothing", lambda: ferrowarp.softmax(none), lambda: ft.softmax(none), lambda: torch.softmax(none, -1)
     yield "softmax", lambda: ferrowarp.softmax(x), lambda: ft.softmax(x), lambda: torch.softmax(x, -1)
     yield (
         "layer_norm",
