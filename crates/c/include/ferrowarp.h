@@ -6,12 +6,12 @@
 // an element may. `x: [n]` in a comment is an array of n elements. An array that is written has no memory in common with another argument,
 // unless the function says that it works in place. Arrays of no elements may be null.
 //
-// An operation is ordered like a kernel launched on `stream`, which is a stream of the device's primary context, as all of the runtime API
-// are; null is the default stream. It is enqueued on a stream of the handle's, which waits for `stream`, and for which `stream` waits. The call returns without
-// waiting for the work, unless its comment says otherwise, or a kernel runs for the first time in the process, or the handle's scratch memory has to grow.
-// The arrays have to live until the work is done. The calling thread's current context, or device, is left as it was.
+// An operation is enqueued on the stream of its handle, like a kernel launch, and the call returns without waiting for it, unless its comment says
+// otherwise, or a kernel runs for the first time in the process. The arrays have to live until the work is done. The calling thread's current
+// context, or device, is left as it was.
 //
-// Functions may be called from any thread. A stream that is being captured into a CUDA graph is refused.
+// Functions may be called from any thread. A stream may be captured into a CUDA graph: operations become a part of it, once their kernels are loaded, but
+// for those that wait or allocate, which are refused meanwhile.
 
 #ifndef FERROWARP_H
 #define FERROWARP_H
@@ -134,11 +134,10 @@ typedef struct CUstream_st CUstream_st;
 // A sparse matrix in compressed rows (CSR): arrays of the caller, and a table of the library's.
 typedef struct ferrowarp_csr ferrowarp_csr;
 
-// What operations need of a device: a stream of the library's own, which orders them, and scratch memory, which grows to what the largest
-// operation took and is freed by ferrowarp_destroy().
+// A stream of the caller's, on which all work of the handle is enqueued, and scratch memory, which grows in the order of the stream to what the
+// largest operation took, and is freed by ferrowarp_destroy(). Handles of a device share its kernels.
 //
-// Any thread may use a handle; calls of several threads with one handle run one after the other. Operations of one handle are ordered,
-// whatever streams they are called with: take a handle for each stream whose work is to overlap.
+// Any thread may use a handle; calls of several threads with one handle run one after the other.
 typedef struct ferrowarp_handle ferrowarp_handle;
 
 // The sizes of a tensor `[batches, heads, rows, depth]`, and where its rows are. The elements of a row are neighbours.
@@ -183,18 +182,20 @@ extern "C" {
 // library on the thread.
 const char *ferrowarp_last_error(void);
 
-// Creates a handle for the device with that ordinal, from 0, in its primary context, which is the runtime API's.
+// Creates a handle for the device with that ordinal, from 0, in its primary context, which is the runtime API's. Work of the handle is
+// enqueued on `stream`, a stream of that context that exists as long as the handle; null is the default stream.
 //
 // The environment variable FERROWARP_DEVICE chooses between "cuda" and "emulator" when a process creates its first handle; without it,
-// the emulator is taken where no NVIDIA driver finds a device. The driver compiles kernels for the device at their first launch in a process, unless its cache
-// has them.
+// the emulator is taken where no NVIDIA driver finds a device. The driver compiles kernels for the device at their first launch in a
+// process, unless its cache has them.
 //
 // # Safety
-// `handle` is null or points to a pointer that can be written.
+// `handle` is null or points to a pointer that can be written; the stream exists until the handle is destroyed.
 enum ferrowarp_status ferrowarp_create(struct ferrowarp_handle **handle,
-                                       int32_t device);
+                                       int32_t device,
+                                       struct CUstream_st *stream);
 
-// Waits for the handle's work, and frees its scratch memory and its stream. A null handle is left alone.
+// Waits for the stream, and frees the handle's scratch memory. A null handle is left alone.
 //
 // # Safety
 // The handle is null, or was created by ferrowarp_create() and not destroyed; no other thread uses it.
@@ -207,13 +208,12 @@ enum ferrowarp_status ferrowarp_destroy(struct ferrowarp_handle *handle);
 enum ferrowarp_status ferrowarp_is_emulated(const struct ferrowarp_handle *handle,
                                             bool *emulated);
 
-// Waits for the work of the stream and of the handle, and returns what went wrong in it: FERROWARP_STATUS_KERNEL_PANIC, which no function
-// of CUDA's reports, or FERROWARP_STATUS_DEVICE_LOST.
+// Waits for the stream, and returns what went wrong in its work: FERROWARP_STATUS_KERNEL_PANIC, which no function of CUDA's reports, or
+// FERROWARP_STATUS_DEVICE_LOST.
 //
 // # Safety
-// `handle` is null or a handle; the stream exists.
-enum ferrowarp_status ferrowarp_synchronize(const struct ferrowarp_handle *handle,
-                                            struct CUstream_st *stream);
+// `handle` is null or a handle.
+enum ferrowarp_status ferrowarp_synchronize(const struct ferrowarp_handle *handle);
 
 // Allocates device memory, of unknown content, at a multiple of 256 bytes; a null pointer for 0 bytes. On a GPU it is the driver's
 // cuMemAlloc(), and cudaMalloc() serves as well. On the emulator all memory that operations use comes from here, and the host must not
@@ -232,25 +232,23 @@ enum ferrowarp_status ferrowarp_malloc(const struct ferrowarp_handle *handle,
 enum ferrowarp_status ferrowarp_free(const struct ferrowarp_handle *handle,
                                      void *pointer);
 
-// Copies `bytes` bytes of the host to device memory, after the work that the stream has now. Waits for the stream.
+// Copies `bytes` bytes of the host to device memory, after the work that the handle's stream has now. Waits for the stream.
 //
 // # Safety
-// `handle` is null or a handle; the bytes are there; the stream exists.
+// `handle` is null or a handle; the bytes are there.
 enum ferrowarp_status ferrowarp_copy_to_device(const struct ferrowarp_handle *handle,
                                                void *device,
                                                const void *host,
-                                               int64_t bytes,
-                                               struct CUstream_st *stream);
+                                               int64_t bytes);
 
-// Copies `bytes` bytes of device memory to the host, after the work that the stream has now. Waits for the stream.
+// Copies `bytes` bytes of device memory to the host, after the work that the handle's stream has now. Waits for the stream.
 //
 // # Safety
-// `handle` is null or a handle; the bytes are there; the stream exists.
+// `handle` is null or a handle; the bytes are there.
 enum ferrowarp_status ferrowarp_copy_to_host(const struct ferrowarp_handle *handle,
                                              void *host,
                                              const void *device,
-                                             int64_t bytes,
-                                             struct CUstream_st *stream);
+                                             int64_t bytes);
 
 // Writes softmax(scale * q * k^T) * v to `o`, for each head of each batch. `q: [batches, heads, queries, depth]`, `k` and `v: [batches, heads
 // of keys, keys, depth]`; the heads of q are a multiple of those of k and v, which several of them then share.
@@ -261,7 +259,7 @@ enum ferrowarp_status ferrowarp_copy_to_host(const struct ferrowarp_handle *hand
 // Elements of f16, bf16, with a depth of at most 256.
 //
 // # Safety
-// The handle and the stream exist; the shapes can be read; the arrays hold their elements until the stream has done the work.
+// The handle exists; the shapes can be read; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_attention(const struct ferrowarp_handle *handle,
                                           enum ferrowarp_type type,
                                           const void *q,
@@ -274,8 +272,7 @@ enum ferrowarp_status ferrowarp_attention(const struct ferrowarp_handle *handle,
                                           int64_t window,
                                           float scale,
                                           void *o,
-                                          const struct ferrowarp_heads *o_shape,
-                                          struct CUstream_st *stream);
+                                          const struct ferrowarp_heads *o_shape);
 
 // Counts how many of `x: [n]` fall into each of `bins` bins of equal width, which cover `low` up to below `high`, in `out: [bins]`
 // (`uint32_t`). Bin b begins at low + b * (high - low) / bins. What is outside, and NaN, is not counted.
@@ -284,7 +281,7 @@ enum ferrowarp_status ferrowarp_attention(const struct ferrowarp_handle *handle,
 // the device and frees it, for which the driver may wait.
 //
 // # Safety
-// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle exists; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_histogram(const struct ferrowarp_handle *handle,
                                           enum ferrowarp_type type,
                                           const void *x,
@@ -292,8 +289,7 @@ enum ferrowarp_status ferrowarp_histogram(const struct ferrowarp_handle *handle,
                                           double low,
                                           double high,
                                           uint32_t bins,
-                                          uint32_t *out,
-                                          struct CUstream_st *stream);
+                                          uint32_t *out);
 
 // As ferrowarp_histogram(), into bins between neighbours of `levels: [bins + 1]`, which are in ascending order and in the host's memory: bin
 // b takes the samples from `levels[b]` to below `levels[b + 1]`. The call copies them to the device and frees them there, for which the driver may wait.
@@ -306,8 +302,7 @@ enum ferrowarp_status ferrowarp_histogram_ranges(const struct ferrowarp_handle *
                                                  int64_t n,
                                                  const double *levels,
                                                  uint32_t bins,
-                                                 uint32_t *out,
-                                                 struct CUstream_st *stream);
+                                                 uint32_t *out);
 
 // Writes alpha * A * B + beta * D to D: A is m × k, B is k × n, and D m × n, of the elements' type. If beta is 0, D is not read. A or B of
 // 1 batch is used for all of D's.
@@ -315,7 +310,7 @@ enum ferrowarp_status ferrowarp_histogram_ranges(const struct ferrowarp_handle *
 // Elements of f16, bf16, f32, f64; `precision` is for f32. Alpha and beta are rounded to float, but for f64.
 //
 // # Safety
-// The handle and the stream exist; the shapes can be read; the arrays hold their elements until the stream has done the work.
+// The handle exists; the shapes can be read; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_matmul(const struct ferrowarp_handle *handle,
                                        enum ferrowarp_type type,
                                        enum ferrowarp_precision precision,
@@ -326,8 +321,7 @@ enum ferrowarp_status ferrowarp_matmul(const struct ferrowarp_handle *handle,
                                        const struct ferrowarp_matrix *b_shape,
                                        double beta,
                                        void *d,
-                                       const struct ferrowarp_matrix *d_shape,
-                                       struct CUstream_st *stream);
+                                       const struct ferrowarp_matrix *d_shape);
 
 // Fills `out: [n]` with uniform random numbers in [0, 1), of Philox4x32-10: elements `offset` and on of the endless array of `seed`. The
 // same bits on every device.
@@ -335,14 +329,13 @@ enum ferrowarp_status ferrowarp_matmul(const struct ferrowarp_handle *handle,
 // Elements of f32, f64.
 //
 // # Safety
-// The handle and the stream exist; the array has its elements until the stream has done the work.
+// The handle exists; the array has its elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_random_uniform(const struct ferrowarp_handle *handle,
                                                enum ferrowarp_type type,
                                                void *out,
                                                int64_t n,
                                                uint64_t seed,
-                                               uint64_t offset,
-                                               struct CUstream_st *stream);
+                                               uint64_t offset);
 
 // Fills `out: [n]` (`float`) with normal random numbers: elements `offset` and on of the endless array of `seed`.
 //
@@ -354,8 +347,7 @@ enum ferrowarp_status ferrowarp_random_normal(const struct ferrowarp_handle *han
                                               float mean,
                                               float deviation,
                                               uint64_t seed,
-                                              uint64_t offset,
-                                              struct CUstream_st *stream);
+                                              uint64_t offset);
 
 // Fills `out: [n]` with random integers from `low` to below `high`, all equally likely: elements `offset` and on of the endless array of
 // `seed`. The same bits on every device.
@@ -371,8 +363,7 @@ enum ferrowarp_status ferrowarp_random_integers(const struct ferrowarp_handle *h
                                                 uint64_t low,
                                                 uint64_t high,
                                                 uint64_t seed,
-                                                uint64_t offset,
-                                                struct CUstream_st *stream);
+                                                uint64_t offset);
 
 // Joins all of `x: [n]` to `out: [1]`, in device memory. The sum of f16 and bf16 is a `float`, an index is a `uint64_t`; everything else has
 // the elements' type. Of no elements a sum is 0, a product 1, a minimum inf or the type's largest integer, a maximum -inf or its smallest. Floats are joined in
@@ -381,14 +372,13 @@ enum ferrowarp_status ferrowarp_random_integers(const struct ferrowarp_handle *h
 // Elements of f16, bf16, f32, f64, i32, u32, i64, u64; products not of f16 and bf16.
 //
 // # Safety
-// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle exists; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_reduce(const struct ferrowarp_handle *handle,
                                        enum ferrowarp_type type,
                                        enum ferrowarp_operator operator_,
                                        const void *x,
                                        int64_t n,
-                                       void *out,
-                                       struct CUstream_st *stream);
+                                       void *out);
 
 // Joins each segment of `x: [n]` to an element of `out: [segments]`: segment s is `x[offsets[s]]` to before `x[offsets[s + 1]]`, with
 // `offsets: [segments + 1]` (`uint64_t`) in device memory. What of a segment lies outside of `x` is left out. Results are as those of
@@ -405,23 +395,21 @@ enum ferrowarp_status ferrowarp_segmented_reduce(const struct ferrowarp_handle *
                                                  int64_t n,
                                                  const uint64_t *offsets,
                                                  int64_t segments,
-                                                 void *out,
-                                                 struct CUstream_st *stream);
+                                                 void *out);
 
 // Writes the softmax of each row of `x: [rows, columns]`, row-major, to `out: [rows, columns]`; its logarithm if `is_log`.
 //
 // Elements of f32, f16, bf16, computed in f32.
 //
 // # Safety
-// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle exists; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_softmax(const struct ferrowarp_handle *handle,
                                         enum ferrowarp_type type,
                                         bool is_log,
                                         const void *x,
                                         void *out,
                                         int64_t rows,
-                                        int64_t columns,
-                                        struct CUstream_st *stream);
+                                        int64_t columns);
 
 // Writes the layer norm of each row of `x: [rows, columns]`, row-major, to `out: [rows, columns]`:
 // (s - mean) / sqrt(variance + epsilon) * weight + bias with s = x + residual.
@@ -439,8 +427,7 @@ enum ferrowarp_status ferrowarp_layer_norm(const struct ferrowarp_handle *handle
                                            float epsilon,
                                            void *out,
                                            int64_t rows,
-                                           int64_t columns,
-                                           struct CUstream_st *stream);
+                                           int64_t columns);
 
 // Writes the RMS norm of each row of `x: [rows, columns]`, row-major, to `out: [rows, columns]`:
 // s / sqrt(mean of s^2 + epsilon) * weight with s = x + residual.
@@ -457,8 +444,7 @@ enum ferrowarp_status ferrowarp_rms_norm(const struct ferrowarp_handle *handle,
                                          float epsilon,
                                          void *out,
                                          int64_t rows,
-                                         int64_t columns,
-                                         struct CUstream_st *stream);
+                                         int64_t columns);
 
 // Writes each element of `x: [n]` joined with all before it to `out: [n]`; if `is_exclusive`, those before it alone. The first is then 0, or
 // of maxima the type's least number, of minima its greatest. Integers wrap; sums of floats have the same bits in every run.
@@ -466,15 +452,14 @@ enum ferrowarp_status ferrowarp_rms_norm(const struct ferrowarp_handle *handle,
 // Sums of all types; FERROWARP_OPERATOR_MIN and FERROWARP_OPERATOR_MAX of i32, u32 and f32.
 //
 // # Safety
-// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle exists; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_scan(const struct ferrowarp_handle *handle,
                                      enum ferrowarp_type type,
                                      enum ferrowarp_operator operator_,
                                      bool is_exclusive,
                                      const void *x,
                                      void *out,
-                                     int64_t n,
-                                     struct CUstream_st *stream);
+                                     int64_t n);
 
 // Writes the elements of `x: [n]` whose flag (`uint8_t`) in `flags: [n]` is not 0 to the front of `out: [n]`, in their order, and how many they
 // are to `count: [1]` (`uint64_t`). All are in device memory, the count too. The rest of `out` stays as it is.
@@ -482,15 +467,14 @@ enum ferrowarp_status ferrowarp_scan(const struct ferrowarp_handle *handle,
 // Elements of 1, 4 and 8 bytes.
 //
 // # Safety
-// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle exists; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_select(const struct ferrowarp_handle *handle,
                                        enum ferrowarp_type type,
                                        const void *x,
                                        const uint8_t *flags,
                                        int64_t n,
                                        void *out,
-                                       uint64_t *count,
-                                       struct CUstream_st *stream);
+                                       uint64_t *count);
 
 // As ferrowarp_select(), and the other elements follow in `out: [n]`, in reversed order.
 //
@@ -502,8 +486,7 @@ enum ferrowarp_status ferrowarp_partition(const struct ferrowarp_handle *handle,
                                           const uint8_t *flags,
                                           int64_t n,
                                           void *out,
-                                          uint64_t *count,
-                                          struct CUstream_st *stream);
+                                          uint64_t *count);
 
 // Writes the elements of `x: [n]` that differ from the one before, and the first, to the front of `out: [n]`, and how many they are to
 // `count: [1]` (`uint64_t`): of a sorted array, each value once. The rest of `out` stays as it is. Elements are compared by their bits: a NaN
@@ -518,8 +501,7 @@ enum ferrowarp_status ferrowarp_unique(const struct ferrowarp_handle *handle,
                                        const void *x,
                                        int64_t n,
                                        void *out,
-                                       uint64_t *count,
-                                       struct CUstream_st *stream);
+                                       uint64_t *count);
 
 // Run-length encoding of `x: [n]`: the element of each run of equal ones to the front of `values: [n]`, its length modulo 2^32
 // (`uint32_t`) to the front of `lengths: [n]`, and how many runs there are to `count: [1]` (`uint64_t`). Elements are compared as
@@ -535,21 +517,19 @@ enum ferrowarp_status ferrowarp_run_lengths(const struct ferrowarp_handle *handl
                                             int64_t n,
                                             void *values,
                                             uint32_t *lengths,
-                                            uint64_t *count,
-                                            struct CUstream_st *stream);
+                                            uint64_t *count);
 
 // Sorts `keys: [n]` to `out: [n]`, which may be `keys` itself. The sort is stable. Floats are in their total order: -NaN, -inf, ...,
 // -0.0, 0.0, ..., inf, NaN. Elements of all types.
 //
 // # Safety
-// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle exists; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_sort(const struct ferrowarp_handle *handle,
                                      enum ferrowarp_type type,
                                      enum ferrowarp_order order,
                                      const void *keys,
                                      void *out,
-                                     int64_t n,
-                                     struct CUstream_st *stream);
+                                     int64_t n);
 
 // Sorts `keys: [n]` to `out_keys: [n]`, and `values: [n]` to `out_values: [n]` in the order of their keys. Keys and values may both be
 // sorted in place. The sort is stable. Keys of all types, values of 4 and 8 bytes.
@@ -564,8 +544,7 @@ enum ferrowarp_status ferrowarp_sort_pairs(const struct ferrowarp_handle *handle
                                            const void *values,
                                            void *out_keys,
                                            void *out_values,
-                                           int64_t n,
-                                           struct CUstream_st *stream);
+                                           int64_t n);
 
 // Writes the indices (`uint32_t`) of the elements of `x: [n]` in order to `indices: [n]`: `x[indices[0]]` is the first. Indices of equal
 // elements ascend. Elements of all types; n is at most 2^32.
@@ -577,8 +556,7 @@ enum ferrowarp_status ferrowarp_argsort(const struct ferrowarp_handle *handle,
                                         enum ferrowarp_order order,
                                         const void *x,
                                         uint32_t *indices,
-                                        int64_t n,
-                                        struct CUstream_st *stream);
+                                        int64_t n);
 
 // Writes the first `k` elements of `x: [n]` in `order` to `out: [k]`, and their indices (`uint32_t`) to `indices: [k]`: the k largest with
 // FERROWARP_ORDER_DESCENDING. Of equal elements the first are taken. Elements of all types; n is at most 2^32, and k as the book says.
@@ -592,17 +570,16 @@ enum ferrowarp_status ferrowarp_top_k(const struct ferrowarp_handle *handle,
                                       int64_t n,
                                       int64_t k,
                                       void *out,
-                                      uint32_t *indices,
-                                      struct CUstream_st *stream);
+                                      uint32_t *indices);
 
 // Makes a matrix of `rows` rows, `columns` columns and `entries` entries from arrays in device memory: `offsets: [rows + 1]`,
 // `column_indices: [entries]`, both `uint32_t`, and `values: [entries]`. The arrays are not copied: they begin at multiples of 256 bytes, and live unchanged
-// until ferrowarp_csr_destroy(). Enqueues a search for where the blocks of a product begin, which products then save.
+// until ferrowarp_csr_destroy(), which comes before ferrowarp_destroy(). Enqueues a search for where the blocks of a product begin, which products then save.
 //
 // Values of f32, f64; fewer than 2^32 rows, columns and entries.
 //
 // # Safety
-// The handle and the stream exist, and `matrix` is null or a place that can be written. The offsets rise from 0 to `entries`, and every column is below
+// The handle exists, and `matrix` is null or a place that can be written. The offsets rise from 0 to `entries`, and every column is below
 // `columns`: they are not looked at.
 enum ferrowarp_status ferrowarp_csr_create(const struct ferrowarp_handle *handle,
                                            enum ferrowarp_type type,
@@ -612,10 +589,9 @@ enum ferrowarp_status ferrowarp_csr_create(const struct ferrowarp_handle *handle
                                            const uint32_t *offsets,
                                            const uint32_t *column_indices,
                                            const void *values,
-                                           struct ferrowarp_csr **matrix,
-                                           struct CUstream_st *stream);
+                                           struct ferrowarp_csr **matrix);
 
-// Waits for products with the matrix, and frees what the library has of it: the arrays are the caller's again. A null matrix is left alone.
+// Waits for the stream of the handle that the matrix was made with, and frees what the library has of it: the arrays are the caller's again. A null matrix is left alone.
 //
 // # Safety
 // The matrix is null, or was made by ferrowarp_csr_create() and not destroyed.
@@ -624,27 +600,25 @@ enum ferrowarp_status ferrowarp_csr_destroy(struct ferrowarp_csr *matrix);
 // Writes A * x to y: `x: [columns]`, `y: [rows]`, of the type of the matrix' values. The same bits in every run.
 //
 // # Safety
-// The handle, the matrix and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle and the matrix exist; the arrays hold their elements until the stream has done the work.
 enum ferrowarp_status ferrowarp_spmv(const struct ferrowarp_handle *handle,
                                      const struct ferrowarp_csr *matrix,
                                      const void *x,
-                                     void *y,
-                                     struct CUstream_st *stream);
+                                     void *y);
 
 // Writes the transpose of each of `batches` matrices `x: [batches, rows, columns]`, row-major, to `out: [batches, columns, rows]`.
 //
 // Elements of all types.
 //
 // # Safety
-// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+// The handle exists; the arrays hold their elements until its stream has done the work.
 enum ferrowarp_status ferrowarp_transpose(const struct ferrowarp_handle *handle,
                                           enum ferrowarp_type type,
                                           const void *x,
                                           void *out,
                                           int64_t rows,
                                           int64_t columns,
-                                          int64_t batches,
-                                          struct CUstream_st *stream);
+                                          int64_t batches);
 
 #ifdef __cplusplus
 }  // extern "C"

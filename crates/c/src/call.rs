@@ -4,13 +4,13 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use bytemuck::Pod;
-use cuda_driver::sys::{self, CUcontext, CUresult, CUstream};
+use cuda_driver::sys::{self, CUcontext, CUresult};
 use ferrowarp::ops::Scratch;
 use ferrowarp::{GpuResult, Stream};
 
 use crate::code::{Code, decode};
 use crate::error::{Error, Status};
-use crate::handle::{CUstream_st, Handle, Lane, check_stream, with_handle};
+use crate::handle::{Handle, Lane, is_captured, with_handle};
 use crate::lent::{self, Lent};
 
 /// An operation that is being called.
@@ -18,7 +18,6 @@ pub struct Call<'a> {
     operation: &'static str,
     handle: &'a Handle,
     lane: &'a mut Lane,
-    stream: CUstream,
     spans: Vec<Span>,
 }
 
@@ -34,20 +33,17 @@ struct Span {
 /// Calls `work`, whose error is the status and the thread's message, as a panic is.
 ///
 /// # Safety
-/// The handle is null or one that exists. The stream exists. What pointers `work` passes to the call are as [`Lent::new`] asks for.
+/// The handle is null or one that exists. What pointers `work` passes to the call are as [`Lent::new`] asks for.
 pub unsafe fn run(
     operation: &'static str,
     handle: *const Handle,
-    stream: *mut CUstream_st,
     work: impl FnOnce(&mut Call<'_>) -> Result<(), Error>,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
         with_handle(operation, handle, |handle| {
-            let stream = stream.cast();
-            check_stream(operation, handle, stream)?;
             let mut lane = handle.lane();
-            work(&mut Call { operation, handle, lane: &mut lane, stream, spans: Vec::new() })
+            work(&mut Call { operation, handle, lane: &mut lane, spans: Vec::new() })
         })
     }
 }
@@ -58,9 +54,15 @@ impl Call<'_> {
         self.operation
     }
 
-    /// The handle's stream.
+    /// The caller's stream.
     pub fn stream(&self) -> &Stream {
-        &self.lane.stream
+        self.lane.stream()
+    }
+
+    /// An error while the stream is captured into a CUDA graph.
+    pub fn refuse_capture(&self) -> Result<(), Error> {
+        let operation = self.operation;
+        if is_captured(self.stream()) { Err(Error::Captured { operation }) } else { Ok(()) }
     }
 
     /// The handle's context.
@@ -68,22 +70,18 @@ impl Call<'_> {
         self.handle.context()
     }
 
-    /// Enqueues `work` after what the caller's stream has now, and before what it gets from now on.
-    pub fn enqueue<R>(
+    /// Enqueues `work` on the stream.
+    pub fn enqueue<R>(&self, work: impl FnOnce(&Stream) -> GpuResult<R>) -> Result<R, Error> {
+        work(self.stream()).map_err(|error| self.failed(error))
+    }
+
+    /// Enqueues `work` on the stream, with that much scratch memory.
+    pub fn enqueue_with<R>(
         &mut self,
+        scratch_bytes: usize,
         work: impl FnOnce(&Stream, &mut Scratch) -> GpuResult<R>,
     ) -> Result<R, Error> {
-        let Lane { stream, scratch } = &mut *self.lane;
-        let raw = self.stream.cast();
-        // SAFETY: `run` has checked the stream.
-        let after = unsafe { stream.wait_for_raw(raw) };
-        let done = after.and_then(|()| {
-            let done = work(stream, scratch);
-            // Also after an error: a part of the work may be enqueued.
-            // SAFETY: as above.
-            unsafe { stream.raw_waits(raw) }.and(done)
-        });
-        done.map_err(|error| self.failed(error))
+        self.lane.with_scratch(scratch_bytes, work).map_err(|error| self.failed(error))
     }
 
     /// An error of the library in this operation.
@@ -146,7 +144,7 @@ impl Call<'_> {
     ) -> Result<Lent<T>, Error> {
         let address = self.check::<T>(name, at.addr(), len, false)?;
         // SAFETY: the caller's promise.
-        unsafe { Lent::new(&self.lane.stream, address, len) }.map_err(|error| self.failed(error))
+        unsafe { Lent::new(self.stream(), address, len) }.map_err(|error| self.failed(error))
     }
 
     /// As [`read`](Self::read), of an argument that may be null.
@@ -175,7 +173,7 @@ impl Call<'_> {
     ) -> Result<Lent<T>, Error> {
         let address = self.check::<T>(name, at.addr(), len, true)?;
         // SAFETY: the caller's promise.
-        unsafe { Lent::new(&self.lane.stream, address, len) }.map_err(|error| self.failed(error))
+        unsafe { Lent::new(self.stream(), address, len) }.map_err(|error| self.failed(error))
     }
 
     /// `len` elements that are read for longer than the call, as a buffer.
@@ -191,7 +189,7 @@ impl Call<'_> {
         let address = self.check::<T>(name, at.addr(), len, false)?;
         self.check_alignment(name, address, lent::BUFFER_ALIGN, len)?;
         // SAFETY: the caller's promise.
-        unsafe { lent::buffer(&self.lane.stream, address, len) }.map_err(|error| self.failed(error))
+        unsafe { lent::buffer(self.stream(), address, len) }.map_err(|error| self.failed(error))
     }
 
     fn check_alignment(

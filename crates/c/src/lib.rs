@@ -1,11 +1,9 @@
 //! Ferrowarp's operations for C: functions on raw device pointers and a raw `CUstream`, with the header `include/ferrowarp.h`.
 //!
 //! A call goes through these steps:
-//! 1. [`call::run`] takes the handle, makes its device's context current, and checks the caller's stream.
-//! 2. The operation decodes its arguments: [`call::Call::read`] and [`call::Call::write`] check pointers and lend the memory to the
-//!    library.
-//! 3. [`call::Call::enqueue`] enqueues the operation on the handle's own stream, between an event of the caller's stream and one that the
-//!    caller's stream waits for.
+//! 1. `call::run` takes the handle, and makes its device's context current.
+//! 2. The operation decodes its arguments: `Call::read` and `Call::write` check pointers, and lend the memory to the library.
+//! 3. `Call::enqueue` enqueues the operation on the caller's stream.
 //!
 //! An argument is refused before anything is enqueued. No panic leaves a function: it becomes a status.
 

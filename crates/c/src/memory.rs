@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 
 use cuda_driver::pageable_on_purpose;
-use cuda_driver::sys::{self, CUresult};
+use cuda_driver::sys::{self, CUresult, CUstream};
 
 use crate::context::check;
 use crate::error::{Error, Status};
-use crate::handle::{CUstream_st, Handle, check_stream, with_handle};
+use crate::handle::{Handle, is_captured, raw, with_handle};
 
 fn size(operation: &'static str, bytes: i64) -> Result<usize, Error> {
     usize::try_from(bytes).map_err(|_| Error::Negative { operation, name: "bytes", value: bytes })
@@ -67,90 +67,76 @@ pub unsafe extern "C" fn ferrowarp_free(handle: *const Handle, pointer: *mut c_v
     }
 }
 
-/// Copies `bytes` bytes of the host to device memory, after the work that the stream has now. Waits for the stream.
+/// Copies `bytes` bytes of the host to device memory, after the work that the handle's stream has now. Waits for the stream.
 ///
 /// # Safety
-/// `handle` is null or a handle; the bytes are there; the stream exists.
+/// `handle` is null or a handle; the bytes are there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_copy_to_device(
     handle: *const Handle,
     device: *mut c_void,
     host: *const c_void,
     bytes: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        copy(
-            "ferrowarp_copy_to_device",
-            handle,
-            (device, host),
-            bytes,
-            stream,
-            "cuMemcpyHtoDAsync",
-            |bytes| {
-                sys::cuMemcpyHtoDAsync_v2(
-                    device.addr() as u64,
-                    host.cast_mut(),
-                    bytes,
-                    stream.cast(),
-                )
-            },
-        )
+        copy("ferrowarp_copy_to_device", handle, (device, host), bytes, |bytes, stream| {
+            let result =
+                sys::cuMemcpyHtoDAsync_v2(device.addr() as u64, host.cast_mut(), bytes, stream);
+            ("cuMemcpyHtoDAsync", result)
+        })
     }
 }
 
-/// Copies `bytes` bytes of device memory to the host, after the work that the stream has now. Waits for the stream.
+/// Copies `bytes` bytes of device memory to the host, after the work that the handle's stream has now. Waits for the stream.
 ///
 /// # Safety
-/// `handle` is null or a handle; the bytes are there; the stream exists.
+/// `handle` is null or a handle; the bytes are there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_copy_to_host(
     handle: *const Handle,
     host: *mut c_void,
     device: *const c_void,
     bytes: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        copy(
-            "ferrowarp_copy_to_host",
-            handle,
-            (device, host),
-            bytes,
-            stream,
-            "cuMemcpyDtoHAsync",
-            |bytes| sys::cuMemcpyDtoHAsync_v2(host, device.addr() as u64, bytes, stream.cast()),
-        )
+        copy("ferrowarp_copy_to_host", handle, (device, host), bytes, |bytes, stream| {
+            let result = sys::cuMemcpyDtoHAsync_v2(host, device.addr() as u64, bytes, stream);
+            ("cuMemcpyDtoHAsync", result)
+        })
     }
 }
 
+/// Copies by `enqueue`, which names its function of the driver, and waits for the stream.
+///
 /// # Safety
-/// The handle is null or one that exists, and the stream exists; `enqueue` may be called.
+/// The handle is null or one that exists; `enqueue` may be called with that many bytes.
 unsafe fn copy(
     operation: &'static str,
     handle: *const Handle,
     (device, host): (*const c_void, *const c_void),
     bytes: i64,
-    stream: *mut CUstream_st,
-    function: &'static str,
-    enqueue: impl FnOnce(usize) -> CUresult,
+    enqueue: impl FnOnce(usize, CUstream) -> (&'static str, CUresult),
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
         with_handle(operation, handle, |handle| {
-            let stream = stream.cast();
-            check_stream(operation, handle, stream)?;
+            let mut lane = handle.lane();
             let bytes = size(operation, bytes)?;
+            if is_captured(lane.stream()) {
+                return Err(Error::Captured { operation });
+            }
             if bytes > 0 && (device.is_null() || host.is_null()) {
                 let name = if device.is_null() { "device" } else { "host" };
                 return Err(Error::Null { operation, name });
             }
             if bytes > 0 {
-                check(operation, function, pageable_on_purpose(|| enqueue(bytes)))?;
+                let stream = raw(lane.stream());
+                let (function, result) = pageable_on_purpose(|| enqueue(bytes, stream));
+                check(operation, function, result)?;
             }
-            check(operation, "cuStreamSynchronize", sys::cuStreamSynchronize(stream))
+            lane.synchronize().map_err(|error| Error::Gpu { operation, error })
         })
     }
 }

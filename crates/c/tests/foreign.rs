@@ -36,22 +36,28 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handle for one of two emulated devices.
-fn handle(device: i32) -> *mut Handle {
+/// Two emulated devices.
+fn settings() {
     static SETTINGS: Once = Once::new();
     // SAFETY: before the driver's first use, which reads them; every test comes through here first.
     SETTINGS.call_once(|| unsafe {
         std::env::set_var("FERROWARP_DEVICE", "emulator");
         std::env::set_var("FERROWARP_EMULATOR_DEVICES", "2");
+        done(sys::cuInit(0));
     });
+}
+
+/// A handle on a stream of the device, or on its default stream.
+fn handle(device: i32, stream: CUstream) -> *mut Handle {
     let mut handle = ptr::null_mut();
-    // SAFETY: the place is writable.
-    ok(unsafe { ferrowarp_create(&mut handle, device) });
+    // SAFETY: the place is writable, and no test destroys its stream.
+    ok(unsafe { ferrowarp_create(&mut handle, device, stream.cast()) });
     handle
 }
 
 /// The primary context of a device, current.
 fn enter(device: i32) -> CUcontext {
+    settings();
     let mut context = ptr::null_mut();
     // SAFETY: the place is writable, and the context is kept until the process ends.
     unsafe {
@@ -97,9 +103,9 @@ fn words(seed: u32) -> Vec<u32> {
 #[test]
 fn calls_do_not_wait_and_are_in_the_order_of_the_stream() {
     let _alone = alone();
-    let handle = handle(0);
     enter(0);
     let stream = stream();
+    let handle = handle(0, stream);
     let (x, y) = (malloc(handle, 4 * N), malloc(handle, 4 * N));
     let mut host: *mut c_void = ptr::null_mut();
     // SAFETY: the place is writable.
@@ -108,9 +114,9 @@ fn calls_do_not_wait_and_are_in_the_order_of_the_stream() {
     let host = unsafe { std::slice::from_raw_parts_mut(host.cast::<u32>(), N) };
     let sort = || {
         // SAFETY: the handle and the stream exist, and the arrays until the end of the test.
-        unsafe { ferrowarp_sort(handle, U32, ASCENDING, x, y, N as i64, stream.cast()) }
+        unsafe { ferrowarp_sort(handle, U32, ASCENDING, x, y, N as i64) }
     };
-    // The first calls load kernels and allocate scratch memory.
+    // The first call loads kernels.
     // SAFETY: the memory holds the words.
     done(unsafe { sys::cuMemsetD32Async(x.addr() as u64, 1, N, stream) });
     ok(sort());
@@ -144,16 +150,16 @@ fn calls_do_not_wait_and_are_in_the_order_of_the_stream() {
 #[test]
 fn destroying_a_handle_waits_for_its_work() {
     let _alone = alone();
-    let handle = handle(0);
     enter(0);
     let stream = stream();
+    let handle = handle(0, stream);
     let x = malloc(handle, 4 * N);
     // SAFETY: the memory holds the words; the handle and the stream exist.
     let sort = || unsafe {
         done(sys::cuMemsetD32Async(x.addr() as u64, 3, N, stream));
-        ok(ferrowarp_sort(handle, U32, ASCENDING, x, x, N as i64, stream.cast()));
+        ok(ferrowarp_sort(handle, U32, ASCENDING, x, x, N as i64));
     };
-    // The first call allocates scratch memory, and waits.
+    // The first call loads kernels.
     sort();
     let gate = hold(stream);
     sort();
@@ -174,47 +180,62 @@ fn destroying_a_handle_waits_for_its_work() {
 #[test]
 fn a_stream_of_another_context_is_refused() {
     let _alone = alone();
-    let handle = handle(0);
-    let mut other = ptr::null_mut();
-    // SAFETY: the place is writable.
-    done(unsafe { sys::cuCtxCreate_v2(&mut other, 0, 0) });
-    let stream = stream();
-    // SAFETY: the handle and the stream exist; there are no elements.
+    settings();
+    let (mut other, mut handle) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the places are writable, and the stream exists.
     unsafe {
-        let sort =
-            ferrowarp_sort(handle, U32, ASCENDING, ptr::null(), ptr::null_mut(), 0, stream.cast());
-        assert_eq!(sort, Status::InvalidStream);
-        assert!(
-            message().contains("another context than the primary one of device 0"),
-            "{}",
-            message()
-        );
-        assert_eq!(ferrowarp_synchronize(handle, stream.cast()), Status::InvalidStream);
+        done(sys::cuCtxCreate_v2(&mut other, 0, 0));
+        assert_eq!(ferrowarp_create(&mut handle, 0, stream().cast()), Status::InvalidStream);
+        assert!(handle.is_null());
+        let said = message();
+        assert!(said.contains("another context than the primary one of device 0"), "{said}");
         let mut now = ptr::null_mut();
         done(sys::cuCtxGetCurrent(&mut now));
         assert_eq!(now, other, "the current context stays the caller's");
         done(sys::cuCtxDestroy_v2(other));
-        ok(ferrowarp_destroy(handle));
     }
 }
 
+/// A graph of a sort, whose runs are beside other work of the handle.
 #[test]
-fn a_captured_stream_is_refused() {
+fn a_capture_becomes_a_graph() {
     const RELAXED: i32 = 2;
     let _alone = alone();
-    let handle = handle(0);
     enter(0);
     let stream = stream();
-    // SAFETY: the handle and the stream exist; there are no elements.
+    let handle = handle(0, stream);
+    let (x, y) = (malloc(handle, 4 * N), malloc(handle, 4 * N));
+    // SAFETY: the handle and the stream exist, and the arrays have that many words.
+    let sort = || ok(unsafe { ferrowarp_sort(handle, U32, ASCENDING, x, y, N as i64) });
+    let mut host = words(1);
+    let at = host.as_mut_ptr().cast::<c_void>();
+    // SAFETY: as above; the graph is used before it is destroyed.
     unsafe {
+        ok(ferrowarp_copy_to_device(handle, x, at, 4 * N as i64));
+        sort();
+        let (mut graph, mut run) = (ptr::null_mut(), ptr::null_mut());
         done(sys::cuStreamBeginCapture_v2(stream, RELAXED));
-        let sort =
-            ferrowarp_sort(handle, U32, ASCENDING, ptr::null(), ptr::null_mut(), 0, stream.cast());
-        assert_eq!(sort, Status::Unsupported);
+        sort();
+        let copy = ferrowarp_copy_to_host(handle, at, y, 4 * N as i64);
+        assert_eq!(copy, Status::Unsupported);
         assert!(message().contains("captured into a CUDA graph"), "{}", message());
-        let mut graph = ptr::null_mut();
         done(sys::cuStreamEndCapture(stream, &mut graph));
+        done(sys::cuGraphInstantiateWithFlags(&mut run, graph, 0));
+        for seed in 2..5 {
+            host.copy_from_slice(&words(seed));
+            ok(ferrowarp_copy_to_device(handle, x, at, 4 * N as i64));
+            done(sys::cuMemsetD32Async(y.addr() as u64, 0, N, stream));
+            done(sys::cuGraphLaunch(run, stream));
+            ok(ferrowarp_copy_to_host(handle, at, y, 4 * N as i64));
+            let mut expected = words(seed);
+            expected.sort_unstable();
+            assert!(host == expected, "graph of seed {seed}");
+            sort();
+        }
+        done(sys::cuGraphExecDestroy(run));
         done(sys::cuGraphDestroy(graph));
+        ok(ferrowarp_free(handle, x));
+        ok(ferrowarp_free(handle, y));
         ok(ferrowarp_destroy(handle));
     }
 }
@@ -222,12 +243,12 @@ fn a_captured_stream_is_refused() {
 #[test]
 fn memory_of_another_device_is_refused_and_the_current_device_stays() {
     let _alone = alone();
-    let (first, second) = (handle(0), handle(1));
-    let x = malloc(second, 4 * N);
     let context = enter(1);
+    let (first, second) = (handle(0, ptr::null_mut()), handle(1, ptr::null_mut()));
+    let x = malloc(second, 4 * N);
     // SAFETY: the handles exist, and the memory holds the words; null is the default stream.
     unsafe {
-        let sort = |handle| ferrowarp_sort(handle, U32, ASCENDING, x, x, N as i64, ptr::null_mut());
+        let sort = |handle| ferrowarp_sort(handle, U32, ASCENDING, x, x, N as i64);
         assert_eq!(sort(first), Status::WrongDevice);
         assert!(
             message().contains("`out` is memory of device 1, and the handle is of device 0"),
@@ -239,7 +260,7 @@ fn memory_of_another_device_is_refused_and_the_current_device_stays() {
         assert_eq!(now, context);
         done(sys::cuMemsetD32_v2(x.addr() as u64, 5, N));
         ok(sort(second));
-        ok(ferrowarp_synchronize(second, ptr::null_mut()));
+        ok(ferrowarp_synchronize(second));
         ok(ferrowarp_free(second, x));
         ok(ferrowarp_destroy(first));
         ok(ferrowarp_destroy(second));
@@ -249,21 +270,20 @@ fn memory_of_another_device_is_refused_and_the_current_device_stays() {
 #[test]
 fn a_handle_serves_several_threads() {
     let _alone = alone();
-    let handle = handle(0).expose_provenance();
+    enter(0);
+    let handle = handle(0, stream()).expose_provenance();
     let sorts = (0..4).map(|seed| {
         thread::spawn(move || {
             let handle: *mut Handle = ptr::with_exposed_provenance_mut(handle);
-            enter(0);
-            let stream = stream();
             let x = malloc(handle, 4 * N);
             let (mut host, mut expected) = (words(seed), words(seed));
             expected.sort_unstable();
-            // SAFETY: the handle and the stream exist; device and host have the words.
+            // SAFETY: the handle exists; device and host have the words.
             unsafe {
                 let at = host.as_mut_ptr().cast::<c_void>();
-                ok(ferrowarp_copy_to_device(handle, x, at, 4 * N as i64, stream.cast()));
-                ok(ferrowarp_sort(handle, U32, ASCENDING, x, x, N as i64, stream.cast()));
-                ok(ferrowarp_copy_to_host(handle, at, x, 4 * N as i64, stream.cast()));
+                ok(ferrowarp_copy_to_device(handle, x, at, 4 * N as i64));
+                ok(ferrowarp_sort(handle, U32, ASCENDING, x, x, N as i64));
+                ok(ferrowarp_copy_to_host(handle, at, x, 4 * N as i64));
                 ok(ferrowarp_free(handle, x));
             }
             assert!(host == expected);

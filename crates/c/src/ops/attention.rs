@@ -4,12 +4,14 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use cuda_std::{bf16, f16};
-use ferrowarp::ops::attention::{Band, Heads, HeadsLayout, HeadsMut, Options, attention_into};
+use ferrowarp::ops::attention::{
+    Band, Heads, HeadsLayout, HeadsMut, Options, attention_into, scratch_bytes,
+};
 
 use crate::call::{Call, run};
 use crate::element::{ElementType, with_type};
 use crate::error::{Error, Status};
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// The sizes of a tensor `[batches, heads, rows, depth]`, and where its rows are. The elements of a row are neighbours.
 #[repr(C)]
@@ -40,7 +42,7 @@ pub struct HeadsShape {
 /// Elements of f16, bf16, with a depth of at most 256.
 ///
 /// # Safety
-/// The handle and the stream exist; the shapes can be read; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the shapes can be read; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_attention(
     handle: *const Handle,
@@ -56,11 +58,10 @@ pub unsafe extern "C" fn ferrowarp_attention(
     scale: f32,
     o: *mut c_void,
     o_shape: *const HeadsShape,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_attention", handle, stream, |call| {
+        run("ferrowarp_attention", handle, |call| {
             let r#type = call.code("type", r#type)?;
             let (of_q, q_len) = layout(call, "q_shape", q_shape)?;
             let (of_k, k_len) = layout(call, "k_shape", k_shape)?;
@@ -72,13 +73,13 @@ pub unsafe extern "C" fn ferrowarp_attention(
                 let k = call.read::<T>("k", k, k_len)?;
                 let v = call.read::<T>("v", v, v_len)?;
                 let mut o = call.write::<T>("o", o, o_len)?;
-                call.enqueue(|on, scratch| {
-                    let options = Options::new().score(band);
-                    let options = if scale == 0.0 { options } else { options.scale(scale) };
-                    let (q, k) = (Heads::new(q.get(), of_q)?, Heads::new(k.get(), of_k)?);
-                    let (v, o) = (Heads::new(v.get(), of_v)?, HeadsMut::new(o.get_mut(), of_o)?);
-                    attention_into(on, q, k, v, o, options, scratch)
-                })
+                let options = Options::new().score(band);
+                let options = if scale == 0.0 { options } else { options.scale(scale) };
+                let views = || Ok((Heads::new(q.get(), of_q)?, Heads::new(k.get(), of_k)?, Heads::new(v.get(), of_v)?));
+                let (q, k, v) = call.enqueue(|_| views())?;
+                let o = call.enqueue(|_| HeadsMut::new(o.get_mut(), of_o))?;
+                let bytes = call.enqueue(|on| scratch_bytes(on, q, k, v, &o, &options))?;
+                call.enqueue_with(bytes, |on, scratch| attention_into(on, q, k, v, o, options, scratch))
             })
         })
     }

@@ -10,7 +10,7 @@ use ferrowarp::ops::histogram::{Bins, Countable, add_into};
 use crate::call::{Call, run};
 use crate::element::{Element, ElementType, with_type};
 use crate::error::{Error, Status};
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// Boundaries of bins, as C passes them.
 trait Level: Sized {
@@ -45,7 +45,7 @@ fn level<L: Level>(call: &Call<'_>, name: &str, value: f64) -> Result<L, Error> 
 /// the device and frees it, for which the driver may wait.
 ///
 /// # Safety
-/// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_histogram(
     handle: *const Handle,
@@ -56,12 +56,14 @@ pub unsafe extern "C" fn ferrowarp_histogram(
     high: f64,
     bins: u32,
     out: *mut u32,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_histogram", handle, stream, |call| {
+        run("ferrowarp_histogram", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
+            if r#type == ElementType::U8 {
+                call.refuse_capture()?;
+            }
             with_type!(call, r#type, [u8 u16 u32 f32], T => {
                 let range = level(call, "low", low)?..level(call, "high", high)?;
                 count::<T>(call, (x, n), (out, bins as usize), |on| Bins::even(on, range, bins))
@@ -84,12 +86,12 @@ pub unsafe extern "C" fn ferrowarp_histogram_ranges(
     levels: *const f64,
     bins: u32,
     out: *mut u32,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_histogram_ranges", handle, stream, |call| {
+        run("ferrowarp_histogram_ranges", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
+            call.refuse_capture()?;
             if levels.is_null() {
                 return Err(Error::Null { operation: call.operation(), name: "levels" });
             }
@@ -114,8 +116,8 @@ unsafe fn count<T: Element + Countable>(
     // SAFETY: the caller's promise.
     let (x, mut out) =
         unsafe { (call.read::<T>("x", x, n)?, call.write::<u32>("out", out.cast(), n_bins)?) };
-    let bins = bins(call.stream()).map_err(|error| call.failed(error))?;
-    call.enqueue(|on, _| {
+    let bins = call.enqueue(bins)?;
+    call.enqueue(|on| {
         let mut out = out.get_mut();
         out.clear()?;
         add_into(on, &x.get(), &bins, &mut out)

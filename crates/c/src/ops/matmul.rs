@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use cuda_std::{bf16, f16};
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
-    Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, matmul_into, registers_into,
-    three_tf32_into,
+    Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, double_scratch_bytes,
+    matmul_into, registers_into, scratch_bytes_of_views, three_tf32_into,
 };
 use ferrowarp::{GpuResult, Stream};
 
@@ -15,7 +15,7 @@ use crate::call::{Call, run};
 use crate::code::code;
 use crate::element::{Element, ElementType, with_type};
 use crate::error::{Error, Status};
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// How products of f32 are computed.
 #[repr(C)]
@@ -69,7 +69,7 @@ pub struct MatrixShape {
 /// Elements of f16, bf16, f32, f64; `precision` is for f32. Alpha and beta are rounded to float, but for f64.
 ///
 /// # Safety
-/// The handle and the stream exist; the shapes can be read; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the shapes can be read; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_matmul(
     handle: *const Handle,
@@ -83,11 +83,10 @@ pub unsafe extern "C" fn ferrowarp_matmul(
     beta: f64,
     d: *mut c_void,
     d_shape: *const MatrixShape,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_matmul", handle, stream, |call| {
+        run("ferrowarp_matmul", handle, |call| {
             let (r#type, precision) =
                 (call.code("type", r#type)?, call.code("precision", precision)?);
             if precision != Precision::Default && r#type != ElementType::F32 {
@@ -102,11 +101,14 @@ pub unsafe extern "C" fn ferrowarp_matmul(
                 let a = call.read::<T>("a", a, span(call, "a", &a_layout)?)?;
                 let b = call.read::<T>("b", b, span(call, "b", &b_layout)?)?;
                 let mut d = call.write::<T>("d", d, span(call, "d", &d_layout)?)?;
-                call.enqueue(|on, scratch| {
-                    let a = Matrix::new(a.get(), a_layout)?;
-                    let b = Matrix::new(b.get(), b_layout)?;
-                    let d = MatrixMut::new(d.get_mut(), d_layout)?;
-                    T::multiply(on, precision, [a, b], d, (alpha, beta), scratch)
+                let factors = [
+                    call.enqueue(|_| Matrix::new(a.get(), a_layout))?,
+                    call.enqueue(|_| Matrix::new(b.get(), b_layout))?,
+                ];
+                let d = call.enqueue(|_| MatrixMut::new(d.get_mut(), d_layout))?;
+                let bytes = call.enqueue(|on| T::scratch_bytes(on, precision, factors, &d))?;
+                call.enqueue_with(bytes, |on, scratch| {
+                    T::multiply(on, precision, factors, d, (alpha, beta), scratch)
                 })
             })
         })
@@ -115,6 +117,14 @@ pub unsafe extern "C" fn ferrowarp_matmul(
 
 /// An element type that has a product.
 trait Product: Element {
+    /// What [`multiply`](Self::multiply) takes of its scratch.
+    fn scratch_bytes(
+        on: &Stream,
+        precision: Precision,
+        factors: [Matrix<'_, Self>; 2],
+        d: &MatrixMut<'_, Self>,
+    ) -> GpuResult<usize>;
+
     fn multiply(
         on: &Stream,
         precision: Precision,
@@ -128,6 +138,15 @@ trait Product: Element {
 macro_rules! halves {
     ($($ty:ident)*) => {$(
         impl Product for $ty {
+            fn scratch_bytes(
+                on: &Stream,
+                _: Precision,
+                [a, b]: [Matrix<'_, Self>; 2],
+                d: &MatrixMut<'_, Self>,
+            ) -> GpuResult<usize> {
+                scratch_bytes_of_views(on, a, b, d)
+            }
+
             fn multiply(
                 on: &Stream,
                 _: Precision,
@@ -146,6 +165,18 @@ macro_rules! halves {
 halves!(f16 bf16);
 
 impl Product for f32 {
+    fn scratch_bytes(
+        on: &Stream,
+        precision: Precision,
+        [a, b]: [Matrix<'_, Self>; 2],
+        d: &MatrixMut<'_, Self>,
+    ) -> GpuResult<usize> {
+        match precision {
+            Precision::Default | Precision::ThreeTf32 => Ok(0),
+            Precision::Tf32 => scratch_bytes_of_views(on, a.as_tf32(), b.as_tf32(), d),
+        }
+    }
+
     fn multiply(
         on: &Stream,
         precision: Precision,
@@ -164,6 +195,15 @@ impl Product for f32 {
 }
 
 impl Product for f64 {
+    fn scratch_bytes(
+        on: &Stream,
+        _: Precision,
+        [a, b]: [Matrix<'_, Self>; 2],
+        d: &MatrixMut<'_, Self>,
+    ) -> GpuResult<usize> {
+        double_scratch_bytes(on, a, b, d)
+    }
+
     fn multiply(
         on: &Stream,
         _: Precision,

@@ -9,7 +9,7 @@ use ferrowarp::ops::random;
 use crate::call::{Call, run};
 use crate::element::{ElementType, with_type};
 use crate::error::{Error, Status};
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// Fills `out: [n]` with uniform random numbers in [0, 1), of Philox4x32-10: elements `offset` and on of the endless array of `seed`. The
 /// same bits on every device.
@@ -17,7 +17,7 @@ use crate::handle::{CUstream_st, Handle};
 /// Elements of f32, f64.
 ///
 /// # Safety
-/// The handle and the stream exist; the array has its elements until the stream has done the work.
+/// The handle exists; the array has its elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_random_uniform(
     handle: *const Handle,
@@ -26,15 +26,14 @@ pub unsafe extern "C" fn ferrowarp_random_uniform(
     n: i64,
     seed: u64,
     offset: u64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_random_uniform", handle, stream, |call| {
+        run("ferrowarp_random_uniform", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_type!(call, r#type, [f32 f64], T => {
                 let mut out = call.write::<T>("out", out, n)?;
-                call.enqueue(|on, _| random::uniform_into(on, &mut out.get_mut(), seed, offset))
+                call.enqueue(|on| random::uniform_into(on, &mut out.get_mut(), seed, offset))
             })
         })
     }
@@ -53,14 +52,13 @@ pub unsafe extern "C" fn ferrowarp_random_normal(
     deviation: f32,
     seed: u64,
     offset: u64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_random_normal", handle, stream, |call| {
+        run("ferrowarp_random_normal", handle, |call| {
             let n = call.len("n", n)?;
             let mut out = call.write::<f32>("out", out.cast(), n)?;
-            call.enqueue(|on, _| {
+            call.enqueue(|on| {
                 random::normal_scaled_into(on, &mut out.get_mut(), seed, offset, mean, deviation)
             })
         })
@@ -84,16 +82,15 @@ pub unsafe extern "C" fn ferrowarp_random_integers(
     high: u64,
     seed: u64,
     offset: u64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_random_integers", handle, stream, |call| {
+        run("ferrowarp_random_integers", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_type!(call, r#type, [u32 u64], T => {
                 let range = range::<T>(call, low, high)?;
                 let mut out = call.write::<T>("out", out, n)?;
-                call.enqueue(|on, _| {
+                call.enqueue(|on| {
                     random::integers_in_range_into(on, &mut out.get_mut(), range, seed, offset)
                 })
             })

@@ -10,7 +10,7 @@ use crate::call::run;
 use crate::code::code;
 use crate::element::{ElementType, with_type};
 use crate::error::Status;
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// How elements are joined.
 #[repr(C)]
@@ -39,7 +39,7 @@ code!(Operator, "ferrowarp_operator", [Sum Min Max Product Argmin Argmax]);
 /// Elements of f16, bf16, f32, f64, i32, u32, i64, u64; products not of f16 and bf16.
 ///
 /// # Safety
-/// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_reduce(
     handle: *const Handle,
@@ -48,11 +48,10 @@ pub unsafe extern "C" fn ferrowarp_reduce(
     x: *const c_void,
     n: i64,
     out: *mut c_void,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_reduce", handle, stream, |call| {
+        run("ferrowarp_reduce", handle, |call| {
             let (r#type, operator) = (call.code("type", r#type)?, call.code("operator", operator)?);
             let n = call.len("n", n)?;
             macro_rules! by {
@@ -60,7 +59,7 @@ pub unsafe extern "C" fn ferrowarp_reduce(
                     with_type!(call, r#type, [$($ty)*], T => {
                         let x = call.read::<T>("x", x, n)?;
                         let mut out = call.write::<$total>("out", out, 1)?;
-                        call.enqueue(|on, scratch| {
+                        call.enqueue_with(reduce::scratch_bytes(), |on, scratch| {
                             reduce::$into(on, &x.get(), &mut out.get_mut(), scratch)
                         })
                     })
@@ -97,11 +96,10 @@ pub unsafe extern "C" fn ferrowarp_segmented_reduce(
     offsets: *const u64,
     segments: i64,
     out: *mut c_void,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_segmented_reduce", handle, stream, |call| {
+        run("ferrowarp_segmented_reduce", handle, |call| {
             let (r#type, operator) = (call.code("type", r#type)?, call.code("operator", operator)?);
             let (n, segments) = (call.len("n", n)?, call.len("segments", segments)?);
             macro_rules! by {
@@ -111,7 +109,7 @@ pub unsafe extern "C" fn ferrowarp_segmented_reduce(
                         let n_offsets = call.sum("offsets", segments, 1)?;
                         let offsets = call.read::<u64>("offsets", offsets.cast(), n_offsets)?;
                         let mut out = call.write::<$total>("out", out, segments)?;
-                        call.enqueue(|on, scratch| {
+                        call.enqueue_with(reduce::segments_scratch_bytes(segments, n), |on, scratch| {
                             let (offsets, out) = (offsets.get(), &mut out.get_mut());
                             reduce::$into(on, &x.get(), &offsets, out, scratch)
                         })

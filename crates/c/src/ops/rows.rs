@@ -10,14 +10,14 @@ use ferrowarp::ops::softmax;
 use crate::call::run;
 use crate::element::{ElementType, with_type};
 use crate::error::Status;
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// Writes the softmax of each row of `x: [rows, columns]`, row-major, to `out: [rows, columns]`; its logarithm if `is_log`.
 ///
 /// Elements of f32, f16, bf16, computed in f32.
 ///
 /// # Safety
-/// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_softmax(
     handle: *const Handle,
@@ -27,11 +27,10 @@ pub unsafe extern "C" fn ferrowarp_softmax(
     out: *mut c_void,
     rows: i64,
     columns: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_softmax", handle, stream, |call| {
+        run("ferrowarp_softmax", handle, |call| {
             let (rows, columns) = (call.len("rows", rows)?, call.len("columns", columns)?);
             let (r#type, n) = (call.code("type", r#type)?, call.product("x", &[rows, columns])?);
             with_type!(call, r#type, [f32 f16 bf16], T => {
@@ -40,7 +39,7 @@ pub unsafe extern "C" fn ferrowarp_softmax(
                 if n == 0 {
                     return Ok(());
                 }
-                call.enqueue(|on, _| {
+                call.enqueue(|on| {
                     let into = if is_log { softmax::log_softmax_into } else { softmax::softmax_into };
                     into(on, &x.get(), columns, &mut out.get_mut())
                 })
@@ -77,11 +76,10 @@ pub unsafe extern "C" fn ferrowarp_layer_norm(
     out: *mut c_void,
     rows: i64,
     columns: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     let beside = Beside { is_centered: true, epsilon, weight, bias, residual };
     // SAFETY: the caller's promise.
-    unsafe { norm("ferrowarp_layer_norm", handle, r#type, x, beside, out, [rows, columns], stream) }
+    unsafe { norm("ferrowarp_layer_norm", handle, r#type, x, beside, out, [rows, columns]) }
 }
 
 /// Writes the RMS norm of each row of `x: [rows, columns]`, row-major, to `out: [rows, columns]`:
@@ -102,12 +100,11 @@ pub unsafe extern "C" fn ferrowarp_rms_norm(
     out: *mut c_void,
     rows: i64,
     columns: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     let bias = std::ptr::null();
     let beside = Beside { is_centered: false, epsilon, weight, bias, residual };
     // SAFETY: the caller's promise.
-    unsafe { norm("ferrowarp_rms_norm", handle, r#type, x, beside, out, [rows, columns], stream) }
+    unsafe { norm("ferrowarp_rms_norm", handle, r#type, x, beside, out, [rows, columns]) }
 }
 
 /// # Safety
@@ -121,12 +118,11 @@ unsafe fn norm(
     beside: Beside,
     out: *mut c_void,
     [rows, columns]: [i64; 2],
-    stream: *mut CUstream_st,
 ) -> Status {
     let Beside { is_centered, epsilon, weight, bias, residual } = beside;
     // SAFETY: the caller's promise.
     unsafe {
-        run(operation, handle, stream, |call| {
+        run(operation, handle, |call| {
             let (rows, columns) = (call.len("rows", rows)?, call.len("columns", columns)?);
             let (r#type, n) = (call.code("type", r#type)?, call.product("x", &[rows, columns])?);
             with_type!(call, r#type, [f32 f16 bf16], T => {
@@ -143,7 +139,7 @@ unsafe fn norm(
                 let norm = residual.iter().fold(norm, |norm, own| norm.residual(own.get()));
                 let norm = weight.iter().fold(norm, |norm, own| norm.weight(own.get()));
                 let norm = bias.iter().fold(norm, |norm, own| norm.bias(own.get()));
-                call.enqueue(|on, _| norm_into(on, &norm, &x.get(), &mut out.get_mut()))
+                call.enqueue(|on| norm_into(on, &norm, &x.get(), &mut out.get_mut()))
             })
         })
     }

@@ -10,7 +10,7 @@ use super::reduce::Operator;
 use crate::call::run;
 use crate::element::{ElementType, with_type};
 use crate::error::Status;
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// Writes each element of `x: [n]` joined with all before it to `out: [n]`; if `is_exclusive`, those before it alone. The first is then 0, or
 /// of maxima the type's least number, of minima its greatest. Integers wrap; sums of floats have the same bits in every run.
@@ -18,7 +18,7 @@ use crate::handle::{CUstream_st, Handle};
 /// Sums of all types; FERROWARP_OPERATOR_MIN and FERROWARP_OPERATOR_MAX of i32, u32 and f32.
 ///
 /// # Safety
-/// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_scan(
     handle: *const Handle,
@@ -28,11 +28,10 @@ pub unsafe extern "C" fn ferrowarp_scan(
     x: *const c_void,
     out: *mut c_void,
     n: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_scan", handle, stream, |call| {
+        run("ferrowarp_scan", handle, |call| {
             let (r#type, operator) = (call.code("type", r#type)?, call.code("operator", operator)?);
             let n = call.len("n", n)?;
             let form = if is_exclusive { Form::Exclusive } else { Form::Inclusive };
@@ -41,7 +40,7 @@ pub unsafe extern "C" fn ferrowarp_scan(
                     with_type!(call, r#type, [$($ty)*], T => {
                         let x = call.read::<T>("x", x, n)?;
                         let mut out = call.write::<T>("out", out, n)?;
-                        call.enqueue(|on, scratch| {
+                        call.enqueue_with(scan::scratch_bytes::<T, $by>(n), |on, scratch| {
                             scan::by_into(on, $by, form, &x.get(), &mut out.get_mut(), scratch)
                         })
                     })

@@ -8,7 +8,7 @@ use ferrowarp::ops::select::{self, Flagged, Unique};
 use crate::call::run;
 use crate::element::{ElementType, with_bits};
 use crate::error::Status;
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// Evaluates `$body` with `$T` as the unsigned integer of an element's size.
 macro_rules! with_element {
@@ -23,7 +23,7 @@ macro_rules! with_element {
 /// Elements of 1, 4 and 8 bytes.
 ///
 /// # Safety
-/// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_select(
     handle: *const Handle,
@@ -33,18 +33,17 @@ pub unsafe extern "C" fn ferrowarp_select(
     n: i64,
     out: *mut c_void,
     count: *mut u64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_select", handle, stream, |call| {
+        run("ferrowarp_select", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_element!(call, r#type, T => {
                 let x = call.read::<T>("x", x, n)?;
                 let flags = call.read::<u8>("flags", flags.cast(), n)?;
                 let mut out = call.write::<T>("out", out, n)?;
                 let mut count = call.write::<u64>("count", count.cast(), 1)?;
-                call.enqueue(|on, scratch| {
+                call.enqueue_with(select::scratch_bytes::<T>(n), |on, scratch| {
                     let (flags, out) = (flags.get(), &mut out.get_mut());
                     select::by_into(on, Flagged(&flags), &x.get(), out, &mut count.get_mut(), scratch)
                 })
@@ -66,18 +65,17 @@ pub unsafe extern "C" fn ferrowarp_partition(
     n: i64,
     out: *mut c_void,
     count: *mut u64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_partition", handle, stream, |call| {
+        run("ferrowarp_partition", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_element!(call, r#type, T => {
                 let x = call.read::<T>("x", x, n)?;
                 let flags = call.read::<u8>("flags", flags.cast(), n)?;
                 let mut out = call.write::<T>("out", out, n)?;
                 let mut count = call.write::<u64>("count", count.cast(), 1)?;
-                call.enqueue(|on, scratch| {
+                call.enqueue_with(select::scratch_bytes::<T>(n), |on, scratch| {
                     let (flags, out) = (flags.get(), &mut out.get_mut());
                     let count = &mut count.get_mut();
                     select::partition_into(on, Flagged(&flags), &x.get(), out, count, scratch)
@@ -103,17 +101,16 @@ pub unsafe extern "C" fn ferrowarp_unique(
     n: i64,
     out: *mut c_void,
     count: *mut u64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_unique", handle, stream, |call| {
+        run("ferrowarp_unique", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_element!(call, r#type, T => {
                 let x = call.read::<T>("x", x, n)?;
                 let mut out = call.write::<T>("out", out, n)?;
                 let mut count = call.write::<u64>("count", count.cast(), 1)?;
-                call.enqueue(|on, scratch| {
+                call.enqueue_with(select::scratch_bytes::<T>(n), |on, scratch| {
                     let (out, count) = (&mut out.get_mut(), &mut count.get_mut());
                     select::by_into(on, Unique, &x.get(), out, count, scratch)
                 })
@@ -139,18 +136,17 @@ pub unsafe extern "C" fn ferrowarp_run_lengths(
     values: *mut c_void,
     lengths: *mut u32,
     count: *mut u64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_run_lengths", handle, stream, |call| {
+        run("ferrowarp_run_lengths", handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_element!(call, r#type, T => {
                 let x = call.read::<T>("x", x, n)?;
                 let mut values = call.write::<T>("values", values, n)?;
                 let mut lengths = call.write::<u32>("lengths", lengths.cast(), n)?;
                 let mut count = call.write::<u64>("count", count.cast(), 1)?;
-                call.enqueue(|on, scratch| {
+                call.enqueue_with(select::run_lengths_scratch_bytes::<T>(n), |on, scratch| {
                     let (values, lengths) = (&mut values.get_mut(), &mut lengths.get_mut());
                     select::run_lengths_into(on, &x.get(), values, lengths, &mut count.get_mut(), scratch)
                 })

@@ -10,7 +10,7 @@ use crate::call::{Call, run};
 use crate::code::code;
 use crate::element::{ElementType, with_bits, with_type};
 use crate::error::{Error, Status};
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// Which keys come first.
 #[repr(C)]
@@ -44,7 +44,7 @@ macro_rules! with_key {
 /// -0.0, 0.0, ..., inf, NaN. Elements of all types.
 ///
 /// # Safety
-/// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_sort(
     handle: *const Handle,
@@ -53,11 +53,10 @@ pub unsafe extern "C" fn ferrowarp_sort(
     keys: *const c_void,
     out: *mut c_void,
     n: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_sort", handle, stream, |call| {
+        run("ferrowarp_sort", handle, |call| {
             let (r#type, options) =
                 (call.code("type", r#type)?, call.code("order", order)?.options());
             let n = call.len("n", n)?;
@@ -65,7 +64,7 @@ pub unsafe extern "C" fn ferrowarp_sort(
                 let is_in_place = keys == out.cast_const();
                 let keys = if is_in_place { None } else { Some(call.read::<T>("keys", keys, n)?) };
                 let mut out = call.write::<T>("out", out, n)?;
-                call.enqueue(|on, scratch| match &keys {
+                call.enqueue_with(sort::scratch_bytes::<T>(n), |on, scratch| match &keys {
                     Some(keys) => sort::sort_into(on, &keys.get(), &mut out.get_mut(), options, scratch),
                     None => sort::sort_in_place(on, &mut out.get_mut(), options, scratch),
                 })
@@ -90,11 +89,10 @@ pub unsafe extern "C" fn ferrowarp_sort_pairs(
     out_keys: *mut c_void,
     out_values: *mut c_void,
     n: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_sort_pairs", handle, stream, |call| {
+        run("ferrowarp_sort_pairs", handle, |call| {
             let options = call.code("order", order)?.options();
             let (key, value) =
                 (call.code("key_type", key_type)?, call.code("value_type", value_type)?);
@@ -108,7 +106,7 @@ pub unsafe extern "C" fn ferrowarp_sort_pairs(
                 };
                 let mut keys = call.write::<K>("out_keys", out_keys, n)?;
                 let mut values = call.write::<V>("out_values", out_values, n)?;
-                call.enqueue(|on, scratch| {
+                call.enqueue_with(sort::pairs_scratch_bytes::<K, V>(n), |on, scratch| {
                     let (keys, values) = (&mut keys.get_mut(), &mut values.get_mut());
                     match &inputs {
                         Some((x, y)) => {
@@ -136,18 +134,17 @@ pub unsafe extern "C" fn ferrowarp_argsort(
     x: *const c_void,
     indices: *mut u32,
     n: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_argsort", handle, stream, |call| {
+        run("ferrowarp_argsort", handle, |call| {
             let (r#type, options) =
                 (call.code("type", r#type)?, call.code("order", order)?.options());
             let n = call.len("n", n)?;
             with_key!(call, r#type, T => {
                 let x = call.read::<T>("x", x, n)?;
                 let mut indices = call.write::<u32>("indices", indices.cast(), n)?;
-                call.enqueue(|on, scratch| {
+                call.enqueue_with(sort::argsort_scratch_bytes::<T>(n), |on, scratch| {
                     sort::argsort_into(on, &x.get(), &mut indices.get_mut(), options, scratch)
                 })
             })
@@ -170,11 +167,10 @@ pub unsafe extern "C" fn ferrowarp_top_k(
     k: i64,
     out: *mut c_void,
     indices: *mut u32,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_top_k", handle, stream, |call| {
+        run("ferrowarp_top_k", handle, |call| {
             let (r#type, order) = (call.code("type", r#type)?, call.code("order", order)?);
             let which = match order {
                 SortOrder::Ascending => Extreme::Smallest,
@@ -185,7 +181,7 @@ pub unsafe extern "C" fn ferrowarp_top_k(
                 let x = call.read::<T>("x", x, n)?;
                 let mut out = call.write::<T>("out", out, k)?;
                 let mut indices = call.write::<u32>("indices", indices.cast(), k)?;
-                call.enqueue(|on, scratch| {
+                call.enqueue_with(sort::top_k_scratch_bytes::<T>(n, k), |on, scratch| {
                     let results = (&mut out.get_mut(), &mut indices.get_mut());
                     sort::top_k_into(on, &x.get(), results, which, scratch)
                 })

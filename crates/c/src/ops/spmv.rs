@@ -5,13 +5,14 @@ use std::mem::MaybeUninit;
 
 use cuda_driver::sys::CUcontext;
 use ferrowarp::Stream;
+use ferrowarp::ops::spmv::scratch_bytes;
 use ferrowarp::ops::{Csr, spmv_into};
 
 use crate::call::run;
 use crate::context::CurrentContext;
 use crate::element::{Element, ElementType, with_type};
 use crate::error::{Error, Status, report};
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// A sparse matrix in compressed rows (CSR): arrays of the caller, and a table of the library's.
 pub struct CsrMatrix {
@@ -62,12 +63,12 @@ values! {
 
 /// Makes a matrix of `rows` rows, `columns` columns and `entries` entries from arrays in device memory: `offsets: [rows + 1]`,
 /// `column_indices: [entries]`, both `uint32_t`, and `values: [entries]`. The arrays are not copied: they begin at multiples of 256 bytes, and live unchanged
-/// until ferrowarp_csr_destroy(). Enqueues a search for where the blocks of a product begin, which products then save.
+/// until ferrowarp_csr_destroy(), which comes before ferrowarp_destroy(). Enqueues a search for where the blocks of a product begin, which products then save.
 ///
 /// Values of f32, f64; fewer than 2^32 rows, columns and entries.
 ///
 /// # Safety
-/// The handle and the stream exist, and `matrix` is null or a place that can be written. The offsets rise from 0 to `entries`, and every column is below
+/// The handle exists, and `matrix` is null or a place that can be written. The offsets rise from 0 to `entries`, and every column is below
 /// `columns`: they are not looked at.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_csr_create(
@@ -80,11 +81,11 @@ pub unsafe extern "C" fn ferrowarp_csr_create(
     column_indices: *const u32,
     values: *const c_void,
     matrix: *mut *mut CsrMatrix,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_csr_create", handle, stream, |call| {
+        run("ferrowarp_csr_create", handle, |call| {
+            call.refuse_capture()?;
             if matrix.is_null() {
                 return Err(Error::Null { operation: call.operation(), name: "matrix" });
             }
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn ferrowarp_csr_create(
                 let offsets = call.keep::<u32>("offsets", offsets.cast(), rows)?;
                 let indices = call.keep::<u32>("column_indices", column_indices.cast(), entries)?;
                 let values = call.keep::<T>("values", values, entries)?;
-                let created = call.enqueue(|on, _| Csr::from_device(on, columns, offsets, indices, values))?;
+                let created = call.enqueue(|on| Csr::from_device(on, columns, offsets, indices, values))?;
                 let (values, context) = (T::wrap(created), call.context());
                 let created = CsrMatrix { values, context, stream: call.stream().clone() };
                 matrix.write(Box::into_raw(Box::new(created)));
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn ferrowarp_csr_create(
     }
 }
 
-/// Waits for products with the matrix, and frees what the library has of it: the arrays are the caller's again. A null matrix is left alone.
+/// Waits for the stream of the handle that the matrix was made with, and frees what the library has of it: the arrays are the caller's again. A null matrix is left alone.
 ///
 /// # Safety
 /// The matrix is null, or was made by ferrowarp_csr_create() and not destroyed.
@@ -129,18 +130,17 @@ pub unsafe extern "C" fn ferrowarp_csr_destroy(matrix: *mut CsrMatrix) -> Status
 /// Writes A * x to y: `x: [columns]`, `y: [rows]`, of the type of the matrix' values. The same bits in every run.
 ///
 /// # Safety
-/// The handle, the matrix and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle and the matrix exist; the arrays hold their elements until the stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_spmv(
     handle: *const Handle,
     matrix: *const CsrMatrix,
     x: *const c_void,
     y: *mut c_void,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_spmv", handle, stream, |call| {
+        run("ferrowarp_spmv", handle, |call| {
             let matrix = matrix
                 .as_ref()
                 .ok_or(Error::Null { operation: call.operation(), name: "matrix" })?;
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn ferrowarp_spmv(
                 let matrix = T::unwrap(&matrix.values).expect("the type is that of the values");
                 let x = call.read::<T>("x", x, matrix.width())?;
                 let mut y = call.write::<T>("y", y, matrix.rows())?;
-                call.enqueue(|on, scratch| spmv_into(on, matrix, &x.get(), &mut y.get_mut(), scratch))
+                call.enqueue_with(scratch_bytes(matrix), |on, scratch| spmv_into(on, matrix, &x.get(), &mut y.get_mut(), scratch))
             })
         })
     }

@@ -9,14 +9,14 @@ use ferrowarp::ops::transpose;
 use crate::call::run;
 use crate::element::{ElementType, with_bits};
 use crate::error::Status;
-use crate::handle::{CUstream_st, Handle};
+use crate::handle::Handle;
 
 /// Writes the transpose of each of `batches` matrices `x: [batches, rows, columns]`, row-major, to `out: [batches, columns, rows]`.
 ///
 /// Elements of all types.
 ///
 /// # Safety
-/// The handle and the stream exist; the arrays hold their elements until the stream has done the work.
+/// The handle exists; the arrays hold their elements until its stream has done the work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ferrowarp_transpose(
     handle: *const Handle,
@@ -26,11 +26,10 @@ pub unsafe extern "C" fn ferrowarp_transpose(
     rows: i64,
     columns: i64,
     batches: i64,
-    stream: *mut CUstream_st,
 ) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_transpose", handle, stream, |call| {
+        run("ferrowarp_transpose", handle, |call| {
             let (rows, columns) = (call.len("rows", rows)?, call.len("columns", columns)?);
             let (r#type, batches) = (call.code("type", r#type)?, call.len("batches", batches)?);
             let n = call.product("x", &[batches, rows, columns])?;
@@ -40,7 +39,7 @@ pub unsafe extern "C" fn ferrowarp_transpose(
                 if n == 0 {
                     return Ok(());
                 }
-                call.enqueue(|on, _| {
+                call.enqueue(|on| {
                     transpose::batched(on, &x.get(), &mut out.get_mut(), columns, rows, batches)
                 })
             })

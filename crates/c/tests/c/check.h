@@ -10,7 +10,6 @@
 #include "ferrowarp.h"
 
 static ferrowarp_handle *handle;
-static struct CUstream_st *stream;
 static int checks;
 
 #define FAIL(...)                                  \
@@ -38,7 +37,7 @@ static int checks;
 static void *upload(const void *host, size_t bytes) {
     void *device = NULL;
     OK(ferrowarp_malloc(handle, &device, (int64_t)bytes));
-    OK(ferrowarp_copy_to_device(handle, device, host, (int64_t)bytes, stream));
+    OK(ferrowarp_copy_to_device(handle, device, host, (int64_t)bytes));
     return device;
 }
 
@@ -52,7 +51,7 @@ static void *room(size_t bytes) {
 
 static void *download(const void *device, size_t bytes) {
     void *host = malloc(bytes + 1);
-    OK(ferrowarp_copy_to_host(handle, host, device, (int64_t)bytes, stream));
+    OK(ferrowarp_copy_to_host(handle, host, device, (int64_t)bytes));
     return host;
 }
 

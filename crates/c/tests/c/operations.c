@@ -79,25 +79,25 @@ static void test_sort(ferrowarp_type type, int n) {
         ferrowarp_order by = descending ? FERROWARP_ORDER_DESCENDING : FERROWARP_ORDER_ASCENDING;
         uint32_t *indices = order(type, descending, x, n);
         void *sorted = gather(x, indices, n, bytes), *out = room(n * bytes);
-        OK(ferrowarp_sort(handle, type, by, keys, out, n, stream));
+        OK(ferrowarp_sort(handle, type, by, keys, out, n));
         same("sort", out, sorted, n * bytes);
         void *in_place = upload(x, n * bytes);
-        OK(ferrowarp_sort(handle, type, by, in_place, in_place, n, stream));
+        OK(ferrowarp_sort(handle, type, by, in_place, in_place, n));
         same("sort in place", in_place, sorted, n * bytes);
 
         uint32_t *found = room(4 * n);
-        OK(ferrowarp_argsort(handle, type, by, keys, found, n, stream));
+        OK(ferrowarp_argsort(handle, type, by, keys, found, n));
         same("argsort", found, indices, 4 * n);
 
         for (int wide = 0; wide < 2; wide++) {
             size_t size = wide ? 8 : 4;
             ferrowarp_type value = wide ? FERROWARP_TYPE_F64 : FERROWARP_TYPE_I32;
             void *moved = gather(values, indices, n, size), *y = upload(values, n * size), *out_y = room(n * size);
-            OK(ferrowarp_sort_pairs(handle, type, value, by, keys, y, out, out_y, n, stream));
+            OK(ferrowarp_sort_pairs(handle, type, value, by, keys, y, out, out_y, n));
             same("sorted keys", out, sorted, n * bytes);
             same("sorted values", out_y, moved, n * size);
-            OK(ferrowarp_copy_to_device(handle, in_place, x, n * bytes, stream));
-            OK(ferrowarp_sort_pairs(handle, type, value, by, in_place, y, in_place, y, n, stream));
+            OK(ferrowarp_copy_to_device(handle, in_place, x, n * bytes));
+            OK(ferrowarp_sort_pairs(handle, type, value, by, in_place, y, in_place, y, n));
             same("keys sorted in place", in_place, sorted, n * bytes);
             same("values sorted in place", y, moved, n * size);
             release(y), release(out_y), free(moved);
@@ -105,7 +105,7 @@ static void test_sort(ferrowarp_type type, int n) {
 
         int k = n / 3;
         void *first = room(k * bytes);
-        OK(ferrowarp_top_k(handle, type, by, keys, n, k, first, found, stream));
+        OK(ferrowarp_top_k(handle, type, by, keys, n, k, first, found));
         same("top k", first, sorted, k * bytes);
         same("indices of the top k", found, indices, 4 * k);
         release(out), release(in_place), release(found), release(first), free(indices), free(sorted);
@@ -142,7 +142,7 @@ static void test_scan(ferrowarp_type type, int n) {
                 set(type, expected, i, exclusive ? total : joined);
                 total = joined;
             }
-            OK(ferrowarp_scan(handle, type, operators[o], exclusive, device, out, n, stream));
+            OK(ferrowarp_scan(handle, type, operators[o], exclusive, device, out, n));
             same("scan", out, expected, n * bytes);
         }
     release(device), release(out), free(x), free(expected);
@@ -168,13 +168,13 @@ static void test_select(ferrowarp_type type, int n) {
     void *device = upload(x, n * bytes), *out = room(n * bytes);
     uint8_t *device_flags = upload(flags, n);
     uint64_t *count = room(8);
-    OK(ferrowarp_select(handle, type, device, device_flags, n, out, count, stream));
+    OK(ferrowarp_select(handle, type, device, device_flags, n, out, count));
     count_is(count, selected);
     same("select", out, kept, selected * bytes);
     char *rest = download(out, n * bytes);
     for (size_t i = selected * bytes; i < n * bytes; i++)
         CHECK((uint8_t)rest[i] == 0xA5, "select wrote behind the selected elements");
-    OK(ferrowarp_partition(handle, type, device, device_flags, n, out, count, stream));
+    OK(ferrowarp_partition(handle, type, device, device_flags, n, out, count));
     count_is(count, selected);
     same("partition", out, split, n * bytes);
     release(device), release(out), release(device_flags), release(count);
@@ -197,12 +197,12 @@ static void test_runs(ferrowarp_type type, int n) {
     void *device = upload(x, n * bytes), *out = room(n * bytes);
     uint32_t *out_lengths = room(4 * n);
     uint64_t *count = room(8);
-    OK(ferrowarp_unique(handle, type, device, n, out, count, stream));
+    OK(ferrowarp_unique(handle, type, device, n, out, count));
     count_is(count, runs);
     same("unique", out, values, runs * bytes);
     release(out);
     out = room(n * bytes);
-    OK(ferrowarp_run_lengths(handle, type, device, n, out, out_lengths, count, stream));
+    OK(ferrowarp_run_lengths(handle, type, device, n, out, out_lengths, count));
     count_is(count, runs);
     same("values of runs", out, values, runs * bytes);
     same("lengths of runs", out_lengths, lengths, 4 * runs);
@@ -227,9 +227,9 @@ static void test_histogram(ferrowarp_type type, int n) {
     }
     void *device = upload(x, n * bytes);
     uint32_t *out = room(sizeof even);
-    OK(ferrowarp_histogram(handle, type, device, n, 10, 90, BINS, out, stream));
+    OK(ferrowarp_histogram(handle, type, device, n, 10, 90, BINS, out));
     same("histogram", out, even, sizeof even);
-    OK(ferrowarp_histogram_ranges(handle, type, device, n, levels, BINS, out, stream));
+    OK(ferrowarp_histogram_ranges(handle, type, device, n, levels, BINS, out));
     same("histogram of ranges", out, ranges, sizeof ranges);
     release(device), release(out), free(x);
 }
@@ -260,23 +260,23 @@ static void test_reduce(ferrowarp_type type, int n) {
     void *device = upload(x, n * bytes), *out = room(8);
     uint64_t expected = 0;
     set(total, &expected, 0, sum);
-    OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_SUM, device, n, out, stream));
+    OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_SUM, device, n, out));
     same("sum", out, &expected, bytes_of(total));
-    OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_ARGMIN, device, n, out, stream));
+    OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_ARGMIN, device, n, out));
     same("argmin", out, &argmin, 8);
-    OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_ARGMAX, device, n, out, stream));
+    OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_ARGMAX, device, n, out));
     same("argmax", out, &argmax, 8);
     if (n > 0) {
         set(type, &expected, 0, least);
-        OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_MIN, device, n, out, stream));
+        OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_MIN, device, n, out));
         same("min", out, &expected, bytes);
         set(type, &expected, 0, most);
-        OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_MAX, device, n, out, stream));
+        OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_MAX, device, n, out));
         same("max", out, &expected, bytes);
     }
     if (!is_half && n < 10) {
         set(type, &expected, 0, product);
-        OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_PRODUCT, device, n, out, stream));
+        OK(ferrowarp_reduce(handle, type, FERROWARP_OPERATOR_PRODUCT, device, n, out));
         same("product", out, &expected, bytes);
     }
     release(device), release(out), free(x);
@@ -307,7 +307,7 @@ static void test_segments(ferrowarp_type type) {
             }
             set(total, expected, s, joined);
         }
-        OK(ferrowarp_segmented_reduce(handle, type, operators[o], device, N, device_offsets, SEGMENTS, out, stream));
+        OK(ferrowarp_segmented_reduce(handle, type, operators[o], device, N, device_offsets, SEGMENTS, out));
         same("segmented reduction", out, expected, SEGMENTS * bytes_of(total));
     }
     release(device), release(out), release(device_offsets), free(x);
@@ -332,7 +332,7 @@ static void test_softmax(ferrowarp_type type, int rows, int columns) {
     size_t bytes = rows * columns * bytes_of(type);
     void *x = rows_of(type, rows * columns), *device = upload(x, bytes), *out = room(bytes);
     for (int is_log = 0; is_log < 2; is_log++) {
-        OK(ferrowarp_softmax(handle, type, is_log, device, out, rows, columns, stream));
+        OK(ferrowarp_softmax(handle, type, is_log, device, out, rows, columns));
         void *found = download(out, bytes);
         for (int r = 0; r < rows; r++) {
             double most = -INFINITY, sum = 0;
@@ -363,9 +363,9 @@ static void test_norm(ferrowarp_type type, int rows, int columns, int is_centere
     void *out = room(n * size), *residual = with ? device[1] : NULL, *weight = with ? device[2] : NULL;
     void *bias = with && is_centered ? device[3] : NULL;
     if (is_centered)
-        OK(ferrowarp_layer_norm(handle, type, device[0], residual, weight, bias, (float)epsilon, out, rows, columns, stream));
+        OK(ferrowarp_layer_norm(handle, type, device[0], residual, weight, bias, (float)epsilon, out, rows, columns));
     else
-        OK(ferrowarp_rms_norm(handle, type, device[0], residual, weight, (float)epsilon, out, rows, columns, stream));
+        OK(ferrowarp_rms_norm(handle, type, device[0], residual, weight, (float)epsilon, out, rows, columns));
     void *found = download(out, n * size);
     for (int r = 0; r < rows; r++) {
         double mean = 0, square = 0, most = 0;
@@ -403,7 +403,7 @@ static void test_transpose(ferrowarp_type type) {
             for (int c = 0; c < COLUMNS; c++)
                 memcpy(expected + ((b * COLUMNS + c) * ROWS + r) * bytes, x + ((b * ROWS + r) * COLUMNS + c) * bytes, bytes);
     void *device = upload(x, all), *out = room(all);
-    OK(ferrowarp_transpose(handle, type, device, out, ROWS, COLUMNS, BATCHES, stream));
+    OK(ferrowarp_transpose(handle, type, device, out, ROWS, COLUMNS, BATCHES));
     same("transpose", out, expected, all);
     release(device), release(out), free(x), free(expected);
 }
@@ -430,9 +430,9 @@ static void test_spmv(ferrowarp_type type) {
     uint32_t *device_offsets = upload(offsets, sizeof offsets), *device_columns = upload(columns, 4 * entries);
     void *device_values = upload(values, entries * bytes), *device_x = upload(x, COLUMNS * bytes), *y = room(ROWS * bytes);
     ferrowarp_csr *matrix = NULL;
-    OK(ferrowarp_csr_create(handle, type, ROWS, COLUMNS, entries, device_offsets, device_columns, device_values, &matrix, stream));
+    OK(ferrowarp_csr_create(handle, type, ROWS, COLUMNS, entries, device_offsets, device_columns, device_values, &matrix));
     for (int again = 0; again < 2; again++) {
-        OK(ferrowarp_spmv(handle, matrix, device_x, y, stream));
+        OK(ferrowarp_spmv(handle, matrix, device_x, y));
         same("spmv", y, expected, ROWS * bytes);
     }
     OK(ferrowarp_csr_destroy(matrix));
@@ -471,17 +471,17 @@ static void test_random(void) {
         words[i] = 100 + (philox(seed, offset + i) >> 24);
         pairs[i] = 5 + (philox_pair(seed, offset + i) >> 16);
     }
-    OK(ferrowarp_random_uniform(handle, FERROWARP_TYPE_F32, out, N, seed, offset, stream));
+    OK(ferrowarp_random_uniform(handle, FERROWARP_TYPE_F32, out, N, seed, offset));
     same("uniform floats", out, singles, sizeof singles);
-    OK(ferrowarp_random_uniform(handle, FERROWARP_TYPE_F64, out, N, seed, offset, stream));
+    OK(ferrowarp_random_uniform(handle, FERROWARP_TYPE_F64, out, N, seed, offset));
     same("uniform doubles", out, doubles, sizeof doubles);
-    OK(ferrowarp_random_integers(handle, FERROWARP_TYPE_U32, out, N, 100, 356, seed, offset, stream));
+    OK(ferrowarp_random_integers(handle, FERROWARP_TYPE_U32, out, N, 100, 356, seed, offset));
     same("integers of 32 bits", out, words, sizeof words);
-    OK(ferrowarp_random_integers(handle, FERROWARP_TYPE_U64, out, N, 5, 5 + (1ull << 48), seed, offset, stream));
+    OK(ferrowarp_random_integers(handle, FERROWARP_TYPE_U64, out, N, 5, 5 + (1ull << 48), seed, offset));
     same("integers of 64 bits", out, pairs, sizeof pairs);
 
     const double turn = 6.283185307179586 / 4294967296.0;
-    OK(ferrowarp_random_normal(handle, out, N, 10, 3, seed, offset, stream));
+    OK(ferrowarp_random_normal(handle, out, N, 10, 3, seed, offset));
     float *normal = download(out, 4 * N);
     for (int i = 0; i < N; i++) {
         uint64_t index = offset + i, even = index / 2 * 2;
@@ -523,7 +523,7 @@ static void test_matmul(ferrowarp_type type, ferrowarp_precision precision, int 
                 set(type, expected, at, 2 * sum - 3 * get(type, before, at));
             }
     void *device_a = upload(x, elements(&a) * bytes), *device_b = upload(y, elements(&b) * bytes), *out = upload(before, n * bytes);
-    OK(ferrowarp_matmul(handle, type, precision, 2, device_a, &a, device_b, &b, -3, out, &d, stream));
+    OK(ferrowarp_matmul(handle, type, precision, 2, device_a, &a, device_b, &b, -3, out, &d));
     // Gaps between rows stay as they are.
     same("matmul", out, expected, n * bytes);
     release(device_a), release(device_b), release(out), free(x), free(y), free(before), free(expected);
@@ -537,7 +537,7 @@ static void test_attention(ferrowarp_type type, int is_causal, int64_t window, f
     size_t bytes = bytes_of(type), n_q = BATCHES * HEADS * QUERIES * DEPTH, n_k = BATCHES * SHARED * KEYS * DEPTH;
     void *x = rows_of(type, n_q), *y = rows_of(type, n_k), *z = rows_of(type, n_k);
     void *dq = upload(x, n_q * bytes), *dk = upload(y, n_k * bytes), *dv = upload(z, n_k * bytes), *out = room(n_q * bytes);
-    OK(ferrowarp_attention(handle, type, dq, &q, dk, &k, dv, &k, is_causal, window, scale, out, &q, stream));
+    OK(ferrowarp_attention(handle, type, dq, &q, dk, &k, dv, &k, is_causal, window, scale, out, &q));
     void *found = download(out, n_q * bytes);
     double factor = scale == 0 ? 1 / sqrt(DEPTH) : scale;
     for (int row = 0; row < BATCHES * HEADS * QUERIES; row++) {
@@ -574,11 +574,11 @@ static void test_offsets(void) {
     enum { N = 500, FRONT = 3 };
     float *x = rows_of(FERROWARP_TYPE_F32, N + FRONT), *weight = rows_of(FERROWARP_TYPE_F32, N + FRONT);
     float *device = upload(x, 4 * (N + FRONT)), *device_weight = upload(weight, 4 * (N + FRONT)), *out = room(4 * (N + FRONT));
-    OK(ferrowarp_sort(handle, FERROWARP_TYPE_F32, FERROWARP_ORDER_ASCENDING, device + FRONT, out + FRONT, N, stream));
+    OK(ferrowarp_sort(handle, FERROWARP_TYPE_F32, FERROWARP_ORDER_ASCENDING, device + FRONT, out + FRONT, N));
     uint32_t *indices = order(FERROWARP_TYPE_F32, 0, x + FRONT, N);
     float *sorted = gather(x + FRONT, indices, N, 4);
     same("sort of a part", out + FRONT, sorted, 4 * N);
-    OK(ferrowarp_rms_norm(handle, FERROWARP_TYPE_F32, device + FRONT, NULL, device_weight + FRONT, 0, out + FRONT, 1, N, stream));
+    OK(ferrowarp_rms_norm(handle, FERROWARP_TYPE_F32, device + FRONT, NULL, device_weight + FRONT, 0, out + FRONT, 1, N));
     float *found = download(out, 4 * (N + FRONT));
     double square = 0, most = 0;
     for (int i = FRONT; i < N + FRONT; i++)
@@ -594,7 +594,7 @@ static void test_offsets(void) {
 }
 
 int main(void) {
-    OK(ferrowarp_create(&handle, 0));
+    OK(ferrowarp_create(&handle, 0, NULL));
     bool emulated = false;
     OK(ferrowarp_is_emulated(handle, &emulated));
     for (size_t t = 0; t < LEN(ALL_TYPES); t++) {
@@ -637,7 +637,7 @@ int main(void) {
     test_attention(FERROWARP_TYPE_F16, 0, -1, 0), test_attention(FERROWARP_TYPE_BF16, 1, -1, 0.5f);
     test_attention(FERROWARP_TYPE_BF16, 1, 4, 0);
     test_offsets();
-    OK(ferrowarp_synchronize(handle, stream));
+    OK(ferrowarp_synchronize(handle));
     OK(ferrowarp_destroy(handle));
     printf("%s: every operation is right, in %d checks\n", emulated ? "emulator" : "GPU", checks);
     return 0;
