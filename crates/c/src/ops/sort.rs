@@ -153,7 +153,7 @@ pub unsafe extern "C" fn ferrowarp_argsort(
 }
 
 /// Writes the first `k` elements of `x: [n]` in `order` to `out: [k]`, and their indices (`uint32_t`) to `indices: [k]`: the k largest with
-/// FERROWARP_ORDER_DESCENDING. Of equal elements the first are taken. Elements of all types; n is at most 2^32, and k as the book says.
+/// FERROWARP_ORDER_DESCENDING. Of equal elements the first are taken. Elements of all types; n is at most 2^32, and k below 2^31.
 ///
 /// # Safety
 /// As ferrowarp_sort().
