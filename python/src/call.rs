@@ -4,9 +4,10 @@ use cuda_std::launch::DeviceRead;
 use ferrowarp::{Backend, DeviceBuffer, GpuResult, Stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PySlice;
 
 use crate::array::{Array, Memory, Place};
-use crate::caller::{CurrentContext, Library, OnStream};
+use crate::caller::{CurrentContext, Library, OnStream, captured};
 use crate::device::{Device, Lease, backend};
 use crate::dtype::{DType, Element};
 use crate::error::to_python;
@@ -43,7 +44,16 @@ impl Call {
         }
     }
 
-    /// As [`new`](Self::new), for an operation that waits for what it computes.
+    /// As [`new`](Self::new), for an operation that waits for the length of its results.
+    pub fn measuring(operation: &'static str, arguments: &Arguments<'_, '_>) -> PyResult<Self> {
+        let call = Self::new(operation, arguments)?;
+        match call.lease.is_callers() && call.lease.is_captured() {
+            true => Err(captured(operation)),
+            false => Ok(call),
+        }
+    }
+
+    /// A call on a stream of its own, which waits for what it computes.
     pub fn waiting(operation: &'static str, arguments: &Arguments<'_, '_>) -> PyResult<Self> {
         Self::on(0, operation, arguments)
     }
@@ -216,7 +226,18 @@ impl Call {
         Ok(Outcome::Own(Array::new(memory, dtype, shape)))
     }
 
-    /// A result of one axis that the operation has allocated, as long as it found it to be.
+    /// The first `len` elements of an output of one axis, which the operation has written. Of PyTorch's and CuPy's arrays it is a
+    /// view.
+    pub fn finish_front<T: Element>(&self, output: Output<T>, len: usize) -> GpuResult<Outcome> {
+        if let Some(array) = output.array {
+            return Ok(Outcome::Front(array, len));
+        }
+        let mut buffer = self.lease.unwritten(len)?;
+        buffer.as_mut_slice().copy_from_device(output.buffer.slice(..len))?;
+        self.finish(Output { buffer, shape: vec![len], ..output })
+    }
+
+    /// A result of one axis that the operation has allocated.
     pub fn result<T: Element>(&self, buffer: DeviceBuffer<T>) -> GpuResult<Outcome> {
         let shape = vec![buffer.len()];
         self.finish(Output { buffer, dtype: T::DTYPE, shape, array: None })
@@ -227,6 +248,9 @@ impl Call {
         match outcome {
             Outcome::Own(array) => self.kind.convert(Bound::new(py, array)?),
             Outcome::Theirs(array) => Ok(array.into_bound(py)),
+            Outcome::Front(array, len) => {
+                array.bind(py).get_item(PySlice::new(py, 0, len as isize, 1))
+            }
         }
     }
 
@@ -252,6 +276,8 @@ pub enum Outcome {
     Own(Array),
     /// An array of the caller's library.
     Theirs(Py<PyAny>),
+    /// The first elements of one.
+    Front(Py<PyAny>, usize),
 }
 
 /// Where results are for which no argument says it: on the GPU, or where the emulator's are.

@@ -117,11 +117,16 @@ pub fn check_not_captured(operation: &str, object: &Bound<'_, PyAny>) -> PyResul
     let py = object.py();
     let Some(torch) = Torch::get(py)? else { return Ok(()) };
     if torch.has(object)? && torch.is_capturing.call0(py)?.is_truthy(py)? {
-        return Err(crate::error::Error::new_err(format!(
-            "{operation} waits for its results, which a capture into a CUDA graph does not allow: call it outside of the graph"
-        )));
+        return Err(captured(operation));
     }
     Ok(())
+}
+
+/// The error for an operation that waits while its stream is captured.
+pub fn captured(operation: &str) -> PyErr {
+    crate::error::Error::new_err(format!(
+        "{operation} waits for its results, which a capture into a CUDA graph does not allow: call it outside of the graph"
+    ))
 }
 
 /// What is asked of PyTorch.

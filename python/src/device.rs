@@ -174,8 +174,21 @@ impl Lease {
         Ok(CallScratch { scratch: Some(scratch), slot })
     }
 
+    /// Enqueues `work`, which takes that many bytes of scratch memory and writes a count, and waits for the count.
+    pub fn count(
+        &self,
+        bytes: usize,
+        work: impl FnOnce(&mut DeviceBuffer<u64>, &mut Scratch) -> GpuResult<()>,
+    ) -> GpuResult<usize> {
+        let (mut count, mut scratch) = (self.unwritten(1)?, self.scratch(bytes)?);
+        work(&mut count, &mut scratch)?;
+        let mut host = [0];
+        count.copy_to_host(&mut host).inspect_err(|_| scratch.slot = None)?;
+        Ok(host[0] as usize)
+    }
+
     /// Whether the stream's work becomes a graph, whose memory no other work may use between its runs.
-    fn is_captured(&self) -> bool {
+    pub fn is_captured(&self) -> bool {
         let stream = StreamRef::of(&self.stream).as_raw().cast();
         let mut status = sys::stream_capture_status::NONE;
         // SAFETY: the stream lives, and `status` is writable.
@@ -192,6 +205,7 @@ const KEPT_BYTES: usize = 1 << 20;
 pub struct CallScratch<'a> {
     /// Always there, but while it is given back.
     scratch: Option<Scratch>,
+    /// Where it is kept; `None` after a kernel that did not end well.
     slot: Option<&'a Mutex<Option<Scratch>>>,
 }
 

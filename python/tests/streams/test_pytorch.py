@@ -51,6 +51,7 @@ def empty(shape, dtype):
 
 def emulated(host):
     tensor = empty(host.shape, host.dtype)
+    STREAM.synchronize()
     tensor.as_subclass(torch.Tensor).copy_(host)
     return tensor
 
@@ -66,8 +67,11 @@ def normal(*shape, dtype=torch.float32):
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def on_the_stream():
+    """Memory is allocated and freed in the order of the stream."""
     allocated.clear()
+    with STREAM:
+        yield
 
 
 def test_results_like_the_first_argument():
@@ -86,6 +90,15 @@ def test_results_of_other_types_and_shapes():
     assert torch.equal(result(values), x.topk(7).values)
     assert torch.equal(result(ferrowarp.transpose(emulated(m))), m.T)
     assert allocated == ["new_empty"] * 4
+
+
+def test_results_whose_length_is_found():
+    x, whole = normal(5000), torch.arange(5000) // 3
+    found = ferrowarp.select(emulated(x), emulated(x > 0))
+    assert torch.equal(result(found), x[x > 0])
+    values, lengths = ferrowarp.run_lengths(emulated(whole))
+    expected, counts = torch.unique_consecutive(whole, return_counts=True)
+    assert torch.equal(result(values), expected) and torch.equal(result(lengths).to(torch.int64), counts)
 
 
 def test_a_first_argument_that_is_transposed():

@@ -60,6 +60,17 @@ OPERATIONS = {
 }
 
 
+# Those that wait for the length of their results.
+FLAGS = numpy.arange(5000) % 3 == 0
+MEASURED = {
+    "select": (ferrowarp.select, [normal(5000), FLAGS]),
+    "select of nothing": (ferrowarp.select, [normal(0), FLAGS[:0]]),
+    "partition": (ferrowarp.partition, [normal(5000), FLAGS]),
+    "unique": (ferrowarp.unique, [numpy.arange(5000) // 3]),
+    "run_lengths": (ferrowarp.run_lengths, [numpy.arange(5000) // 3]),
+}
+
+
 def flat(results):
     return [own for own in (results if isinstance(results, (tuple, list)) else [results]) if own is not None]
 
@@ -73,6 +84,31 @@ def test_results_are_those_of_a_call_that_waits(name, stream):
     for own, other in zip(found, expected):
         assert type(own) is cupy.ndarray and own.dtype == other.dtype and own.shape == other.shape
         assert numpy.array_equal(own.get(), other)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_results_whose_length_is_found(name, stream, request):
+    function, arguments = MEASURED[name]
+    expected = flat(function(*arguments))
+    arrays = [cupy.array(own) for own in arguments]
+    gate = request.getfixturevalue("gate")
+    # The call waits for the stream, which is opened meanwhile.
+    threading.Timer(0.05, gate.set).start()
+    found = flat(function(*arrays))
+    for own, other in zip(found, expected):
+        if isinstance(other, int):
+            assert own == other
+        else:
+            assert type(own) is cupy.ndarray and own.dtype == other.dtype and numpy.array_equal(own.get(), other)
+
+
+def test_what_waits_is_refused_in_a_capture():
+    with cupy.Stream() as stream:
+        x, graph = cupy.array(normal(100)), ctypes.c_void_p()
+        cupy.check(cupy.driver.cuStreamBeginCapture_v2(stream.handle, 0))
+        with pytest.raises(ferrowarp.Error, match="CUDA graph"):
+            ferrowarp.unique(x)
+        cupy.check(cupy.driver.cuStreamEndCapture(stream.handle, ctypes.byref(graph)))
 
 
 @pytest.fixture
@@ -124,9 +160,8 @@ def test_a_captured_graph(name, monkeypatch):
 
 def test_what_has_to_wait_asks_for_the_array_by_dlpack():
     x = cupy.array(normal(100))
-    for call in (ferrowarp.unique, ferrowarp.run_lengths, lambda x: ferrowarp.histogram(x, 3, (0, 1))):
-        with pytest.raises(BufferError, match="own stream"):
-            call(x)
+    with pytest.raises(BufferError, match="own stream"):
+        ferrowarp.histogram(x, 3, (0, 1))
     with pytest.raises(ValueError, match="move them to one device"):
         ferrowarp.matmul(cupy.array(MATRIX), MATRIX.T.copy())
 
