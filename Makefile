@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` and `mpi` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel c candle toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -117,6 +117,26 @@ dist: toolchain mpi ## Collectives and operations over MPI among emulated device
 dist-starters: toolchain mpi ## What starts ranks in examples/dist, tried: mpirun, torchrun, Slurm, Kubernetes, Ray; two hosts as namespaces
 	cargo build -p examples --features mpi --example dist
 	scripts/dist-starters $(BUILT)/debug/examples/dist $(STARTERS)
+
+# A workspace of its own, so that nothing else builds candle.
+CANDLE = --manifest-path crates/candle/Cargo.toml --target-dir $(abspath $(BUILT)) --locked
+
+candle: toolchain ## Operations on tensors of candle, tested against candle's own; the example
+	cargo fmt --manifest-path crates/candle/Cargo.toml --check
+	cargo clippy $(CANDLE) --all-targets -- -D warnings
+	cargo test $(CANDLE)
+	cargo run $(CANDLE) --example sampling
+
+PREFIX = $(BUILT)/c
+
+c: toolchain ## The library for C, with its header and its file for pkg-config, in PREFIX (target/c)
+	cargo build --release -p ferrowarp-c
+	install -d $(PREFIX)/include $(PREFIX)/lib/pkgconfig
+	install -m 644 crates/c/include/ferrowarp.h $(PREFIX)/include/
+	install -m 755 $(BUILT)/release/libferrowarp_c.so $(PREFIX)/lib/libferrowarp.so.0
+	ln -sf libferrowarp.so.0 $(PREFIX)/lib/libferrowarp.so
+	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|'$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)'|' \
+		crates/c/ferrowarp.pc.in > $(PREFIX)/lib/pkgconfig/ferrowarp.pc
 
 # The package is a workspace of its own, so that nothing else needs a Python to build.
 wheel: toolchain ## The Python package as a wheel in target/wheel, tested on the emulator in an environment of its own

@@ -4,6 +4,10 @@ An argument is any array with ``__dlpack__``. One on a CUDA device is used where
 which is a GPU or, where there is none, an emulated one in this process. A result has the type of the first argument and is where
 the arguments are.
 
+A call on tensors of PyTorch or arrays of CuPy on a GPU runs on their current stream, like the library's own operations, and waits
+for nothing, unless the length of its results has to be found first. ``ferrowarp.torch`` has the operations with gradients and for
+``torch.compile``.
+
 >>> import numpy, ferrowarp
 >>> ferrowarp.sort(numpy.array([3.0, 1.0, 2.0]))
 array([1., 2., 3.])

@@ -10,6 +10,7 @@ __all__ = [
     "Module",
     "__version__",
     "argsort",
+    "attention",
     "device",
     "histogram",
     "integers",

@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::caller::CurrentContext;
 use crate::device::Device;
 use crate::dtype::DType;
 
@@ -83,6 +84,7 @@ impl Drop for Memory {
     /// A consumer drops its array when it has enqueued its last use, on streams that are not known here; so the device has to
     /// be done with all of its work first.
     fn drop(&mut self) {
+        let _current = CurrentContext::get();
         if self.place != Place::Host && *self.is_shared.get_mut() {
             // The only error is that of a device that is lost, or of a process that ends: no work uses the memory.
             let _ = self.device.gpu().synchronize();

@@ -4,12 +4,14 @@ use cuda_std::launch::DeviceRead;
 use ferrowarp::{Backend, DeviceBuffer, GpuResult, Stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PySlice;
 
 use crate::array::{Array, Memory, Place};
-use crate::device::{Device, Lease};
+use crate::caller::{CurrentContext, Library, OnStream, captured};
+use crate::device::{Device, Lease, backend};
 use crate::dtype::{DType, Element};
 use crate::error::to_python;
-use crate::input::Input;
+use crate::input::{BUFFER_ALIGN, Input, lent};
 use crate::kind::Kind;
 use crate::request::Request;
 
@@ -19,26 +21,77 @@ pub struct Call {
     operation: &'static str,
     place: Place,
     kind: Kind,
+    /// For a call on the caller's own stream: the first argument, beside which results are allocated.
+    like: Option<(Library, Py<PyAny>)>,
     // Fields are dropped in this order: the stream is done before the arguments' memory goes back.
     lease: Lease,
     inputs: Vec<Input>,
+    _current: CurrentContext,
 }
+
+/// Named arguments, of which those that are `None` are left out.
+type Arguments<'a, 'py> = [(&'static str, Option<&'a Bound<'py, PyAny>>)];
 
 impl Call {
     /// A call with these arguments, of which those that are `None` are left out. All are in one place, and the results are of
     /// the first one's library.
-    pub fn new(
-        operation: &'static str,
-        arguments: &[(&'static str, Option<&Bound<'_, PyAny>>)],
-    ) -> PyResult<Self> {
+    ///
+    /// Where the arguments' library lets it, the call runs on the caller's own stream and waits for nothing.
+    pub fn new(operation: &'static str, arguments: &Arguments<'_, '_>) -> PyResult<Self> {
+        match Self::on_stream(operation, arguments)? {
+            Some(call) => Ok(call),
+            None => Self::on(0, operation, arguments),
+        }
+    }
+
+    /// As [`new`](Self::new), for an operation that waits for the length of its results.
+    pub fn measuring(operation: &'static str, arguments: &Arguments<'_, '_>) -> PyResult<Self> {
+        let call = Self::new(operation, arguments)?;
+        match call.lease.is_callers() && call.lease.is_captured() {
+            true => Err(captured(operation)),
+            false => Ok(call),
+        }
+    }
+
+    /// A call on a stream of its own, which waits for what it computes.
+    pub fn waiting(operation: &'static str, arguments: &Arguments<'_, '_>) -> PyResult<Self> {
         Self::on(0, operation, arguments)
     }
 
-    /// As [`new`](Self::new); what is not on a GPU runs on the device of that number.
-    pub fn on<'py>(
+    /// The call on the caller's own stream, if all arguments are on one GPU and of one library that has such streams.
+    fn on_stream(operation: &'static str, arguments: &Arguments<'_, '_>) -> PyResult<Option<Self>> {
+        let mut given = arguments.iter().filter_map(|(name, object)| Some((*name, (*object)?)));
+        let Some((name, first)) = given.next() else { return Ok(None) };
+        let Some(found) = OnStream::of(operation, name, first)? else { return Ok(None) };
+        if backend().map_err(to_python)? == Backend::Emulator {
+            return Ok(None);
+        }
+        let (library, device) = (found.library, found.device);
+        let current = CurrentContext::get();
+        let lease = found.lease(first.py())?;
+        let mut inputs = Vec::with_capacity(arguments.len());
+        inputs.push(Input::on_stream(operation, name, found)?);
+        for (name, object) in given {
+            match OnStream::of(operation, name, object)? {
+                Some(found) if (found.library, found.device) == (library, device) => {
+                    inputs.push(Input::on_stream(operation, name, found)?);
+                }
+                _ => return Ok(None),
+            }
+        }
+        let kind = match library {
+            Library::PyTorch => Kind::PyTorch,
+            Library::CuPy => Kind::CuPy,
+        };
+        let (place, like) = (Place::Gpu(device), Some((library, first.clone().unbind())));
+        Ok(Some(Self { operation, place, kind, like, lease, inputs, _current: current }))
+    }
+
+    /// A call that waits; what is not on a GPU runs on the device of that number.
+    pub fn on(
         ordinal: u32,
         operation: &'static str,
-        arguments: &[(&'static str, Option<&Bound<'py, PyAny>>)],
+        arguments: &Arguments<'_, '_>,
     ) -> PyResult<Self> {
         let given = arguments.iter().filter_map(|(name, object)| Some((*name, (*object)?)));
         let requests = given
@@ -55,13 +108,17 @@ impl Call {
                 other.place.name()
             )));
         }
+        let current = CurrentContext::get();
         let device = open(operation, place, ordinal)?;
+        if let Some(first) = requests.first().filter(|first| first.place != Place::Host) {
+            first.check_not_captured(operation)?;
+        }
         let lease = device.lease().map_err(to_python)?;
         let inputs = requests
             .into_iter()
             .map(|request| request.import(operation, &lease))
             .collect::<PyResult<_>>()?;
-        Ok(Self { operation, place, kind, lease, inputs })
+        Ok(Self { operation, place, kind, like: None, lease, inputs, _current: current })
     }
 
     /// What errors name.
@@ -89,30 +146,71 @@ impl Call {
         &self.lease
     }
 
-    /// Enqueues `work` on the call's stream and waits for it. Other Python threads run meanwhile.
+    /// Enqueues `work` on the call's stream, and waits for it if the stream is not the caller's. Other Python threads run
+    /// meanwhile.
     pub fn run<R: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&Stream) -> GpuResult<R> + Send,
     ) -> PyResult<R> {
+        let stream = self.lease.stream();
         let result = py.detach(|| {
-            let enqueued = work(self.lease.stream());
-            let done = self.lease.stream().synchronize();
+            let enqueued = work(stream);
+            if self.lease.is_callers() {
+                return enqueued;
+            }
+            let done = stream.synchronize();
             enqueued.and_then(|result| done.map(|()| result))
         });
         result.map_err(to_python)
     }
 
-    /// A result in the place of the arguments. The elements have the size of `dtype`'s.
-    pub fn result_as<T: Element>(
+    /// Memory for a result of that shape, which the operation writes.
+    pub fn output<T: Element>(
         &self,
-        buffer: DeviceBuffer<T>,
+        py: Python<'_>,
+        shape: impl Into<Vec<usize>>,
+    ) -> PyResult<Output<T>> {
+        self.output_as(py, T::DTYPE, shape)
+    }
+
+    /// As [`output`](Self::output); the elements have the size of `dtype`'s.
+    pub fn output_as<T: Element>(
+        &self,
+        py: Python<'_>,
         dtype: DType,
         shape: impl Into<Vec<usize>>,
-    ) -> GpuResult<Array> {
-        let shape = shape.into();
-        assert_eq!(shape.iter().product::<usize>(), buffer.len(), "a result has its shape");
+    ) -> PyResult<Output<T>> {
         assert_eq!(dtype.bytes(), size_of::<T>(), "a result has elements of their size");
+        let shape = shape.into();
+        let len = shape.iter().try_fold(1usize, |len, side| len.checked_mul(*side));
+        let len = len.ok_or_else(|| {
+            self.wrong(format!("the shape {shape:?} has more elements than can be counted"))
+        })?;
+        let Some((library, like)) = &self.like else {
+            let buffer = py.detach(|| self.lease.unwritten(len)).map_err(to_python)?;
+            return Ok(Output { buffer, dtype, shape, array: None });
+        };
+        let first = &self.inputs[0];
+        let of_like = first.is_contiguous().then(|| (first.dtype(), first.shape()));
+        let (array, address) = library.empty(like.bind(py), of_like, (dtype, &shape))?;
+        let address = address as u64;
+        if len > 0 && !address.is_multiple_of(BUFFER_ALIGN) {
+            return Err(self.wrong(format!(
+                "the allocator of the arrays' library returned {address:#x}, which is not a multiple of {BUFFER_ALIGN}"
+            )));
+        }
+        // SAFETY: it was allocated for this result alone, in the order of the stream; the array is held as long as the buffer.
+        let buffer = unsafe { lent(&self.lease, address, len) }.map_err(to_python)?;
+        Ok(Output { buffer, dtype, shape, array: Some(array.unbind()) })
+    }
+
+    /// An output that was written.
+    pub fn finish<T: Element>(&self, output: Output<T>) -> GpuResult<Outcome> {
+        let Output { buffer, dtype, shape, array } = output;
+        if let Some(array) = array {
+            return Ok(Outcome::Theirs(array));
+        }
         let device = self.lease.device();
         let memory = match self.place {
             Place::Host => {
@@ -125,21 +223,35 @@ impl Call {
                 Memory::new(buffer, address, self.place, device)
             }
         };
-        Ok(Array::new(memory, dtype, shape))
+        Ok(Outcome::Own(Array::new(memory, dtype, shape)))
     }
 
-    /// A result in the place of the arguments.
-    pub fn result<T: Element>(
-        &self,
-        buffer: DeviceBuffer<T>,
-        shape: impl Into<Vec<usize>>,
-    ) -> GpuResult<Array> {
-        self.result_as(buffer, T::DTYPE, shape)
+    /// The first `len` elements of an output of one axis, which the operation has written. Of PyTorch's and CuPy's arrays it is a
+    /// view.
+    pub fn finish_front<T: Element>(&self, output: Output<T>, len: usize) -> GpuResult<Outcome> {
+        if let Some(array) = output.array {
+            return Ok(Outcome::Front(array, len));
+        }
+        let mut buffer = self.lease.unwritten(len)?;
+        buffer.as_mut_slice().copy_from_device(output.buffer.slice(..len))?;
+        self.finish(Output { buffer, shape: vec![len], ..output })
+    }
+
+    /// A result of one axis that the operation has allocated.
+    pub fn result<T: Element>(&self, buffer: DeviceBuffer<T>) -> GpuResult<Outcome> {
+        let shape = vec![buffer.len()];
+        self.finish(Output { buffer, dtype: T::DTYPE, shape, array: None })
     }
 
     /// The result as an array of the caller's library.
-    pub fn give<'py>(&self, py: Python<'py>, array: Array) -> PyResult<Bound<'py, PyAny>> {
-        self.kind.convert(Bound::new(py, array)?)
+    pub fn give<'py>(&self, py: Python<'py>, outcome: Outcome) -> PyResult<Bound<'py, PyAny>> {
+        match outcome {
+            Outcome::Own(array) => self.kind.convert(Bound::new(py, array)?),
+            Outcome::Theirs(array) => Ok(array.into_bound(py)),
+            Outcome::Front(array, len) => {
+                array.bind(py).get_item(PySlice::new(py, 0, len as isize, 1))
+            }
+        }
     }
 
     /// An error of an argument.
@@ -148,15 +260,29 @@ impl Call {
     }
 }
 
-/// A buffer that an operation is about to write from end to end.
-pub fn unwritten<T: Element>(on: &Stream, len: usize) -> GpuResult<DeviceBuffer<T>> {
-    // SAFETY: every bit pattern is a value, and the caller's operation writes all of it, or the buffer is dropped.
-    unsafe { DeviceBuffer::uninitialized(on, len) }
+/// Memory for a result.
+pub struct Output<T: Element> {
+    /// What the operation writes, from end to end.
+    pub buffer: DeviceBuffer<T>,
+    dtype: DType,
+    shape: Vec<usize>,
+    /// The array of the caller's library that has the memory.
+    array: Option<Py<PyAny>>,
+}
+
+/// A result.
+pub enum Outcome {
+    /// In memory of this library.
+    Own(Array),
+    /// An array of the caller's library.
+    Theirs(Py<PyAny>),
+    /// The first elements of one.
+    Front(Py<PyAny>, usize),
 }
 
 /// Where results are for which no argument says it: on the GPU, or where the emulator's are.
 fn own_place(ordinal: u32) -> GpuResult<Place> {
-    Ok(match ferrowarp::backend()? {
+    Ok(match backend()? {
         Backend::Cuda => Place::Gpu(ordinal),
         Backend::Emulator => Place::Host,
     })
@@ -165,7 +291,7 @@ fn own_place(ordinal: u32) -> GpuResult<Place> {
 /// The device for arrays in that place: for those of the host the one of that number.
 fn open(operation: &str, place: Place, of_host: u32) -> PyResult<&'static Device> {
     let Place::Gpu(ordinal) = place else { return Device::get(of_host).map_err(to_python) };
-    if ferrowarp::backend().map_err(to_python)? == Backend::Emulator {
+    if backend().map_err(to_python)? == Backend::Emulator {
         return Err(PyValueError::new_err(format!(
             "{operation}: the array is on cuda:{ordinal}, and this process uses the emulator, which reaches no GPU's memory: \
              pass array.cpu(), or start without FERROWARP_DEVICE=emulator"

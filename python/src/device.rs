@@ -1,13 +1,19 @@
-//! The devices, each opened once in a process, and the streams that calls borrow.
+//! The devices, each opened once in a process, and the streams that calls run on.
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use cuda_driver::sys;
 use cuda_std::launch::DeviceRead;
+use ferrowarp::memory::resource::StreamRef;
+use ferrowarp::ops::Scratch;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuResult, Stream};
 use pyo3::prelude::*;
 
+use crate::caller::CurrentContext;
+use crate::dtype::Element;
 use crate::error::to_python;
 
 /// What orders the uses of memory: the stream, as the library's arguments have it.
@@ -18,6 +24,26 @@ pub struct Device {
     gpu: Gpu,
     /// Streams that no call uses now.
     idle: Mutex<Vec<(Stream, Home)>>,
+    /// Streams of callers, by their handles.
+    callers: Mutex<BTreeMap<usize, Caller>>,
+}
+
+/// A stream of a caller's library that is never destroyed.
+#[derive(Clone)]
+struct Caller {
+    stream: Stream,
+    home: Home,
+    /// Scratch memory for its next call, unless a call of another thread has it now.
+    scratch: Arc<Mutex<Option<Scratch>>>,
+}
+
+/// What the process runs on, chosen once.
+pub fn backend() -> GpuResult<Backend> {
+    static CHOSEN: OnceLock<Backend> = OnceLock::new();
+    match CHOSEN.get() {
+        Some(chosen) => Ok(*chosen),
+        None => ferrowarp::backend().map(|backend| *CHOSEN.get_or_init(|| backend)),
+    }
 }
 
 impl Device {
@@ -28,7 +54,8 @@ impl Device {
         if let Some(device) = all.get(&ordinal) {
             return Ok(device);
         }
-        let device = Self { gpu: Gpu::on(ordinal)?, idle: Mutex::default() };
+        let gpu = Gpu::on(ordinal)?;
+        let device = Self { gpu, idle: Mutex::default(), callers: Mutex::default() };
         let device: &'static Self = Box::leak(Box::new(device));
         all.insert(ordinal, device);
         Ok(device)
@@ -47,21 +74,53 @@ impl Device {
     /// A stream for one call. Calls of several threads have a stream each, so that none waits for another one's work or
     /// gets its errors.
     pub fn lease(&'static self) -> GpuResult<Lease> {
-        if let Some((stream, home)) = lock(&self.idle).pop() {
-            return Ok(Lease { device: self, stream, home });
-        }
-        let stream = self.gpu.create_stream()?;
-        let buffer = DeviceBuffer::<u8>::zeroed(&stream, 0)?;
-        let home = buffer.raw().home.expect("a buffer's stream orders its uses").keep();
-        Ok(Lease { device: self, stream, home })
+        let (stream, home) = match lock(&self.idle).pop() {
+            Some(idle) => idle,
+            None => with_home(self.gpu.create_stream()?)?,
+        };
+        Ok(Lease { device: self, stream, home, is_callers: false, kept: None })
+    }
+
+    /// The stream of that handle (`CUstream`), which is the caller's current one; `is_kept` says that it is never destroyed.
+    ///
+    /// # Safety
+    /// It is a stream of the device, and exists as long as the process if it is kept, else as long as what is returned.
+    pub unsafe fn callers(&'static self, handle: usize, is_kept: bool) -> GpuResult<Lease> {
+        // The default stream.
+        let is_kept = is_kept || handle == 0;
+        let known = if is_kept { lock(&self.callers).get(&handle).cloned() } else { None };
+        let Caller { stream, home, scratch } = match known {
+            Some(known) => known,
+            None => {
+                let raw = std::ptr::with_exposed_provenance_mut(handle);
+                // SAFETY: the caller's promise. What is not kept goes with the lease, and with what the call made on it.
+                let (stream, home) = with_home(unsafe { Stream::from_raw(&self.gpu, raw, ())? })?;
+                let made = Caller { stream, home, scratch: Arc::default() };
+                if is_kept {
+                    lock(&self.callers).insert(handle, made.clone());
+                }
+                made
+            }
+        };
+        let kept = is_kept.then_some(scratch);
+        Ok(Lease { device: self, stream, home, is_callers: true, kept })
     }
 }
 
-/// A stream that one call uses. When it is dropped, the stream has done all of the call's work.
+/// A stream, and what orders the uses of memory on it.
+fn with_home(stream: Stream) -> GpuResult<(Stream, Home)> {
+    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 0)?;
+    let home = buffer.raw().home.expect("a buffer's stream orders its uses").keep();
+    Ok((stream, home))
+}
+
+/// The stream of one call.
 pub struct Lease {
     device: &'static Device,
     stream: Stream,
     home: Home,
+    is_callers: bool,
+    kept: Option<Arc<Mutex<Option<Scratch>>>>,
 }
 
 impl Lease {
@@ -75,17 +134,110 @@ impl Lease {
         &self.stream
     }
 
+    /// Whether it is the caller's own stream, for which no call waits. Otherwise the call alone has it, and it has done all of
+    /// the call's work when this is dropped.
+    pub fn is_callers(&self) -> bool {
+        self.is_callers
+    }
+
     /// The stream, for memory that is not the library's.
     pub fn home(&self) -> &Home {
         &self.home
+    }
+
+    /// Memory that an operation is about to write from end to end.
+    pub fn unwritten<T: Element>(&self, len: usize) -> GpuResult<DeviceBuffer<T>> {
+        // SAFETY: every bit pattern is a value, and the caller's operation writes all of it, or the buffer is dropped.
+        unsafe {
+            match self.is_callers {
+                true => DeviceBuffer::uninitialized_async(&self.stream, len),
+                false => DeviceBuffer::uninitialized(&self.stream, len),
+            }
+        }
+    }
+
+    /// Scratch memory for an operation that takes that many bytes of it.
+    pub fn scratch(&self, bytes: usize) -> GpuResult<CallScratch<'_>> {
+        if !self.is_callers {
+            let mut scratch = Scratch::new(&self.stream)?;
+            scratch.reserve(&self.stream, bytes)?;
+            return Ok(CallScratch { scratch: Some(scratch), slot: None });
+        }
+        let is_small = bytes <= KEPT_BYTES;
+        let slot = self.kept.as_deref().filter(|_| is_small && !self.is_captured());
+        let kept = slot.and_then(|slot| lock(slot).take());
+        let bytes = if slot.is_some() { KEPT_BYTES } else { bytes };
+        let scratch = match kept {
+            Some(kept) => kept,
+            None => Scratch::with_bytes_async(&self.stream, bytes)?,
+        };
+        Ok(CallScratch { scratch: Some(scratch), slot })
+    }
+
+    /// Enqueues `work`, which takes that many bytes of scratch memory and writes a count, and waits for the count.
+    pub fn count(
+        &self,
+        bytes: usize,
+        work: impl FnOnce(&mut DeviceBuffer<u64>, &mut Scratch) -> GpuResult<()>,
+    ) -> GpuResult<usize> {
+        let (mut count, mut scratch) = (self.unwritten(1)?, self.scratch(bytes)?);
+        work(&mut count, &mut scratch)?;
+        let mut host = [0];
+        count.copy_to_host(&mut host).inspect_err(|_| scratch.slot = None)?;
+        Ok(host[0] as usize)
+    }
+
+    /// Whether the stream's work becomes a graph, whose memory no other work may use between its runs.
+    pub fn is_captured(&self) -> bool {
+        let stream = StreamRef::of(&self.stream).as_raw().cast();
+        let mut status = sys::stream_capture_status::NONE;
+        // SAFETY: the stream lives, and `status` is writable.
+        let code = unsafe { sys::cuStreamIsCapturing(stream, &mut status) };
+        // The default stream is not asked while another one is captured.
+        code != sys::CUresult::CUDA_SUCCESS || status != sys::stream_capture_status::NONE
+    }
+}
+
+/// The scratch memory that a caller's stream keeps. For an operation that takes more, the time of an allocation is little.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Scratch memory of a call. A caller's stream may keep it for the next call, which comes after this one's work.
+pub struct CallScratch<'a> {
+    /// Always there, but while it is given back.
+    scratch: Option<Scratch>,
+    /// Where it is kept; `None` after a kernel that did not end well.
+    slot: Option<&'a Mutex<Option<Scratch>>>,
+}
+
+impl Deref for CallScratch<'_> {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        self.scratch.as_ref().expect("it is given back only in `drop`")
+    }
+}
+
+impl DerefMut for CallScratch<'_> {
+    fn deref_mut(&mut self) -> &mut Scratch {
+        self.scratch.as_mut().expect("it is given back only in `drop`")
+    }
+}
+
+impl Drop for CallScratch<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            *lock(slot) = self.scratch.take();
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // After an error of the call; otherwise the stream is idle. A device that is lost does no more work.
-        let _ = self.stream.synchronize();
-        lock(&self.device.idle).push((self.stream.clone(), self.home.clone()));
+        if !self.is_callers {
+            // After an error of the call; otherwise the stream is idle. A device that is lost does no more work.
+            let _ = self.stream.synchronize();
+            lock(&self.device.idle).push((self.stream.clone(), self.home.clone()));
+        }
     }
 }
 
@@ -126,6 +278,7 @@ impl DeviceInfo {
 #[pyfunction]
 #[pyo3(signature = (ordinal = 0))]
 pub fn device(py: Python<'_>, ordinal: u32) -> PyResult<DeviceInfo> {
+    let _current = CurrentContext::get();
     let device = py.detach(|| Device::get(ordinal)).map_err(to_python)?;
     let (free_memory, _) = device.gpu().memory_info().map_err(to_python)?;
     let info = device.gpu().info();

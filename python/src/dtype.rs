@@ -21,6 +21,9 @@ macro_rules! dtypes {
         }
 
         impl DType {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
             /// The type of this name in NumPy (`bfloat16`: in `ml_dtypes`).
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
@@ -45,7 +48,7 @@ macro_rules! dtypes {
 
             /// That of DLPack; `None` for types that no operation takes.
             pub fn of_dlpack(found: DLDataType) -> Option<Self> {
-                [$(Self::$variant),*].into_iter().find(|own| own.dlpack().matches(found))
+                Self::ALL.iter().copied().find(|own| own.dlpack().matches(found))
             }
         }
 

@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::array::Place;
-use crate::call::unwritten;
+use crate::caller::OnStream;
 use crate::device::Lease;
 use crate::dtype::{DType, Element};
 
@@ -26,11 +26,20 @@ pub struct Input {
     address: usize,
     place: Place,
     is_read_only: bool,
-    /// Gives the memory back. Dropped after the call's stream is done.
-    _owner: ImportedDlpack,
+    /// Gives the memory back, if the call waits. Dropped after the call's stream is done.
+    _owner: Option<ImportedDlpack>,
 }
 
 impl Input {
+    /// An array on the GPU, in work of the caller's own stream.
+    pub fn on_stream(operation: &str, name: &'static str, found: OnStream) -> PyResult<Self> {
+        let OnStream { device, dtype, shape, strides, address, .. } = found;
+        let (place, is_read_only) = (Place::Gpu(device), false);
+        let own = Self { name, dtype, shape, strides, address, place, is_read_only, _owner: None };
+        own.check_alignment(operation)?;
+        Ok(own)
+    }
+
     /// What a producer lent, checked. `dtype` is the type where DLPack does not say it.
     pub fn new(
         operation: &str,
@@ -60,14 +69,20 @@ impl Input {
         let strides = strides.iter().map(|&stride| stride as isize).collect();
         let address = tensor.data_ptr().expose_provenance() + tensor.byte_offset() as usize;
         let is_read_only = owner.flags().contains(DlpackFlags::READ_ONLY);
-        let own = Self { name, dtype, shape, strides, address, place, is_read_only, _owner: owner };
-        if own.len() > 0 && !address.is_multiple_of(dtype.bytes()) {
-            return Err(PyValueError::new_err(format!(
-                "{operation}: `{name}` begins at an address that is not a multiple of its elements' {} bytes: copy it first",
-                dtype.bytes()
-            )));
-        }
+        let _owner = Some(owner);
+        let own = Self { name, dtype, shape, strides, address, place, is_read_only, _owner };
+        own.check_alignment(operation)?;
         Ok(own)
+    }
+
+    fn check_alignment(&self, operation: &str) -> PyResult<()> {
+        let (name, bytes) = (self.name, self.dtype.bytes());
+        if self.len() == 0 || self.address.is_multiple_of(bytes) {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!(
+            "{operation}: `{name}` begins at an address that is not a multiple of its elements' {bytes} bytes: copy it first"
+        )))
     }
 
     /// What the operation calls it.
@@ -121,13 +136,14 @@ impl Input {
             })
     }
 
-    /// An error unless the elements lie one after the other, row-major.
+    /// Whether the elements lie one after the other, row-major.
+    pub fn is_contiguous(&self) -> bool {
+        self.is_dense(0..self.shape.len())
+    }
+
+    /// An error unless they do.
     pub fn check_contiguous(&self, operation: &str) -> PyResult<()> {
-        if self.is_dense(0..self.shape.len()) {
-            Ok(())
-        } else {
-            Err(self.not_contiguous(operation))
-        }
+        if self.is_contiguous() { Ok(()) } else { Err(self.not_contiguous(operation)) }
     }
 
     fn not_contiguous(&self, operation: &str) -> PyErr {
@@ -264,20 +280,19 @@ impl Input {
     /// As [`values`](Self::values), for operations that take a slice.
     pub fn resident<T: Element>(&self, lease: &Lease) -> GpuResult<Resident<'_, T>> {
         let stream = lease.stream();
-        let lent = match self.values::<T>(lease)? {
+        let values = match self.values::<T>(lease)? {
             Values::Copied(buffer) => return Ok(Resident(buffer, PhantomData)),
-            lent @ Values::Lent(..) => lent,
+            values @ Values::Lent(..) => values,
         };
-        let RawSlice { address, len, .. } = lent.raw();
+        let RawSlice { address, len, .. } = values.raw();
         let buffer = if len > 0 && address.is_multiple_of(BUFFER_ALIGN) {
-            // SAFETY: the lender has written the elements, in work that the stream waits for.
-            unsafe {
-                DeviceBuffer::uninitialized_in(&Arc::new(LentMemory { address }), stream, len)?
-            }
+            // SAFETY: the lender has written the elements, in work that the stream comes after; they are only read, and the buffer
+            // ends before the input does.
+            unsafe { lent(lease, address, len)? }
         } else {
-            let mut buffer = unwritten(stream, len)?;
+            let mut buffer = lease.unwritten(len)?;
             if len > 0 {
-                ops::copy(stream, &lent, &mut buffer)?;
+                ops::copy(stream, &values, &mut buffer)?;
             }
             buffer
         };
@@ -295,8 +310,9 @@ pub enum Values<'a, T: Pod> {
 
 // SAFETY:
 // - Lent memory is that of an `Input`, which is borrowed: it lives, is aligned and dense, and holds as many values.
-// - The producer has made the call's stream, which is the home, wait for what writes it, and the call waits for the stream
-//   before it gives the memory back.
+// - The call's stream, which is the home, comes after what writes it: the producer has made it wait, or it is the caller's own.
+//   In the former case the call waits for the stream before it gives the memory back; in the latter the caller's library gives it to
+//   later work of that stream alone.
 // - Nothing writes it meanwhile but work that the caller enqueues during the call, which its library's own rules exclude.
 unsafe impl<T: Pod> DeviceRead<T> for Values<'_, T> {
     fn raw(&self) -> RawSlice<'_> {
@@ -325,18 +341,31 @@ impl<T: Pod> Resident<'_, T> {
 }
 
 /// Where a buffer may begin. What begins elsewhere, such as a part of a tensor, is copied on the device.
-const BUFFER_ALIGN: u64 = 256;
+pub const BUFFER_ALIGN: u64 = 256;
 
-/// The memory of one input, for a buffer that is only read.
+/// Memory of another library as a buffer of `len` elements. Its owner is not asked when the buffer is dropped.
+///
+/// # Safety
+/// As many elements are at the address, a multiple of 256, until the lease's stream has done all of the call's work; nothing else
+/// uses them meanwhile but work that the stream waits for, or that waits for the stream, and readers of a buffer that is only read.
+pub unsafe fn lent<T: Element>(
+    lease: &Lease,
+    address: u64,
+    len: usize,
+) -> GpuResult<DeviceBuffer<T>> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        DeviceBuffer::uninitialized_in(&Arc::new(LentMemory { address }), lease.stream(), len)
+    }
+}
+
+/// The memory of one buffer.
 #[derive(Debug)]
 struct LentMemory {
     address: u64,
 }
 
-// SAFETY:
-// - Made for one buffer by `Input::resident`, with the number of bytes that the lender has at the address, aligned to 256.
-// - The buffer is not lent to be written, so that the lender's other readers do not meet it; it ends before the input does.
-// - The stream waits for the lender's work on the memory; the lender gets it back when the stream is done.
+// SAFETY: made for one buffer by `lent`, whose caller promises that the memory is there, aligned to 256 bytes, and whose it is.
 unsafe impl MemoryResource for LentMemory {
     type Kind = kind::Device;
 

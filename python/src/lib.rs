@@ -1,15 +1,18 @@
 //! The extension module `ferrowarp._ferrowarp`: operations of Ferrowarp on arrays of other libraries, exchanged by DLPack.
 //!
 //! A call goes through these steps; the book's page `bridges.md` says what they mean to a user:
-//! 1. [`call::Call::new`] asks each argument where it is, borrows a stream of that device, and asks for the memory, ready on that
-//!    stream.
-//! 2. [`call::Call::run`] enqueues the operation on the stream and waits for it, without Python's lock.
-//! 3. [`call::Call::give`] hands the result to the caller's library.
+//! 1. [`call::Call::new`] asks each argument where it is. Arrays of PyTorch and CuPy on a GPU are used on the stream that is the current
+//!    one there ([`caller`]). For others it borrows a stream of the device and asks for the memory, ready on that stream
+//!    ([`request`]).
+//! 2. [`call::Call::output`] allocates results; those of step 1's former kind by the caller's library.
+//! 3. [`call::Call::run`] enqueues the operation on the stream, without Python's lock, and waits for a stream that was borrowed.
+//! 4. [`call::Call::give`] returns the result as an array of the caller's library.
 //!
-//! The arguments' memory goes back when the call is dropped, after its stream.
+//! The arguments' memory goes back when the call is dropped, after a borrowed stream.
 
 mod array;
 mod call;
+mod caller;
 mod device;
 mod dtype;
 mod error;

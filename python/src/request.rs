@@ -7,10 +7,12 @@ use dlpark::python::consumer::stream::cuda;
 use dlpark::python::{DlpackStream, ImportRequest, ImportedDlpack, StreamArg, from_dlpack};
 use ferrowarp::memory::resource::StreamRef;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::array::Place;
+use crate::caller::check_not_captured;
 use crate::device::Lease;
 use crate::dtype::DType;
 use crate::input::Input;
@@ -45,7 +47,11 @@ impl<'py> Request<'py> {
                 object.get_type().name()?
             )));
         }
-        check_gradient(operation, name, object)?;
+        let object = match check_gradient(operation, name, object)? {
+            // PyTorch does not export it as it is.
+            Gradient::Disabled => &object.call_method0("detach")?,
+            Gradient::None => object,
+        };
         if kind == Kind::NumPy && object.hasattr("mask")? {
             return Err(PyTypeError::new_err(format!(
                 "{operation}: `{name}` is a masked array, and the operation knows no masks: pass {name}.filled(value) or \
@@ -58,6 +64,11 @@ impl<'py> Request<'py> {
         let import = ImportRequest::new(object.as_borrowed())?;
         let place = Place::of_dlpack(operation, name, import.device()?)?;
         Ok(Self { name, object, import: Some(import), dtype, place, kind })
+    }
+
+    /// See [`check_not_captured`].
+    pub fn check_not_captured(&self, operation: &str) -> PyResult<()> {
+        check_not_captured(operation, &self.object)
     }
 
     /// Asks the producer for the memory, ready on the call's stream.
@@ -82,15 +93,37 @@ impl<'py> Request<'py> {
     }
 }
 
-/// PyTorch refuses such a tensor too, but not in every protocol that it has.
-fn check_gradient(operation: &str, name: &str, object: &Bound<'_, PyAny>) -> PyResult<()> {
-    let Ok(required) = object.getattr("requires_grad") else { return Ok(()) };
-    if required.is_truthy().unwrap_or(false) {
-        return Err(PyBufferError::new_err(format!(
-            "{operation}: `{name}` requires a gradient, and the operation has none: pass {name}.detach()"
-        )));
+/// Whether an argument requires a gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gradient {
+    /// It does not.
+    None,
+    /// It does, but PyTorch records no gradients now.
+    Disabled,
+}
+
+/// An error for an argument that requires a gradient which PyTorch would record: operations have none.
+pub fn check_gradient(
+    operation: &str,
+    name: &str,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<Gradient> {
+    let py = object.py();
+    let Some(required) = object.getattr_opt(intern!(py, "requires_grad"))? else {
+        return Ok(Gradient::None);
+    };
+    if !required.is_truthy().unwrap_or(false) {
+        return Ok(Gradient::None);
     }
-    Ok(())
+    if let Ok(torch) = py.import(intern!(py, "torch"))
+        && !torch.call_method0(intern!(py, "is_grad_enabled"))?.is_truthy()?
+    {
+        return Ok(Gradient::Disabled);
+    }
+    Err(PyBufferError::new_err(format!(
+        "{operation}: `{name}` requires a gradient, and the operation has none: pass {name}.detach(), or see ferrowarp.torch for \
+         operations that have"
+    )))
 }
 
 /// As DLPack was before its version 1, without `max_version`.

@@ -274,3 +274,14 @@ else:
     raise AssertionError("no error")
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_type_stubs_have_all_names():
+    import ast
+    from pathlib import Path
+
+    body = ast.parse(Path(ferrowarp.__file__).with_suffix(".pyi").read_text()).body
+    named = next(node.value for node in body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
+    assert ast.literal_eval(named) == ferrowarp.__all__
+    declared = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert set(ferrowarp.__all__) <= declared | {"__version__"}

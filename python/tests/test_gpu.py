@@ -158,6 +158,206 @@ def test_random_numbers():
     assert abs(ferrowarp.normal(100000, seed=1, like=like).std().item() - 1) < 0.02
 
 
+# Calls on the caller's own stream.
+
+HALVES = [torch.bfloat16, torch.float16]
+
+
+def heads(*shape, dtype=torch.bfloat16):
+    return normal(*shape, dtype=dtype)
+
+
+def operations():
+    """Functions of tensors that wait for nothing, each with a way to make its arguments."""
+    offsets = torch.tensor([0, 10, 10, 1000], device="cuda")
+    return {
+        "softmax": (ferrowarp.softmax, lambda: [normal(64, 1000)]),
+        "layer_norm": (ferrowarp.layer_norm, lambda: [normal(64, 1024), normal(1024), normal(1024)]),
+        "rms_norm": (ferrowarp.rms_norm, lambda: [normal(64, 1024), normal(1025)[1:]]),
+        "matmul": (ferrowarp.matmul, lambda: [normal(256, 128), normal(128, 64)]),
+        "matmul of halves": (ferrowarp.matmul, lambda: [heads(256, 128), heads(64, 128).T]),
+        "matmul of doubles": (ferrowarp.matmul, lambda: [normal(65, 33).double(), normal(33, 9).double()]),
+        "attention": (ferrowarp.attention, lambda: [heads(1, 4, 300, 64) for _ in range(3)]),
+        "sort": (ferrowarp.sort, lambda: [normal(100_000)]),
+        "argsort": (ferrowarp.argsort, lambda: [normal(100_000)]),
+        "top_k": (lambda x: ferrowarp.top_k(x, 10)[0], lambda: [normal(100_000)]),
+        "scan": (ferrowarp.scan, lambda: [normal(100_000)]),
+        "segmented_reduce": (lambda x: ferrowarp.segmented_reduce(x, offsets, "max"), lambda: [normal(1000)]),
+        "transpose": (ferrowarp.transpose, lambda: [normal(33, 65)]),
+        "uniform": (lambda x: ferrowarp.uniform(1000, seed=1, like=x), lambda: [normal(1)]),
+    }
+
+
+@pytest.mark.parametrize("name", operations())
+def test_a_call_does_not_wait(name):
+    function, make = operations()[name]
+    arguments = make()
+    expected = function(*arguments)
+    torch.cuda.synchronize()
+    delay()
+    arguments = [own.clone(memory_format=torch.preserve_format) for own in arguments]
+    found = function(*arguments)
+    assert not torch.cuda.current_stream().query(), "the delay is over: the call has waited"
+    del arguments
+    assert torch.equal(found, expected)
+
+
+def test_results_are_of_pytorchs_allocator():
+    x = normal(1 << 20)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    found = ferrowarp.sort(x)
+    assert torch.cuda.memory_allocated() - before == found.nbytes
+    del found
+    assert torch.cuda.memory_allocated() == before
+
+
+@pytest.mark.parametrize("name", operations())
+def test_a_cuda_graph(name):
+    function, make = operations()[name]
+    arguments = make()
+    # What a first launch loads is loaded.
+    function(*arguments)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = function(*arguments)
+    for _ in range(3):
+        for own in arguments:
+            own.copy_(torch.randn(own.shape, device="cuda"))
+        expected = function(*arguments)
+        graph.replay()
+        # Memory that others get meanwhile is not the graph's.
+        noise = [ferrowarp.sort(normal(100_000)) for _ in range(3)]
+        assert torch.equal(found, expected)
+        del noise
+
+
+def test_what_waits_is_refused_in_a_capture():
+    x = normal(1000)
+    ferrowarp.softmax(x.reshape(10, 100))
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = ferrowarp.softmax(x.reshape(10, 100))
+        with pytest.raises(ferrowarp.Error, match="CUDA graph"):
+            ferrowarp.unique(x)
+    graph.replay()
+    torch.testing.assert_close(y, torch.softmax(x.reshape(10, 100), -1))
+
+
+def test_tensors_that_require_gradients_where_none_are_recorded():
+    x = normal(4, 100).requires_grad_()
+    with torch.no_grad():
+        torch.testing.assert_close(ferrowarp.softmax(x), torch.softmax(x, -1))
+
+
+def test_a_parameter():
+    weight = torch.nn.Parameter(normal(100))
+    with torch.no_grad():
+        found = ferrowarp.sort(weight)
+    assert type(found) is torch.Tensor and torch.equal(found, weight.sort().values)
+
+
+def test_the_current_device_stays():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("there is one GPU")
+    x = torch.randn(1000, device="cuda:1")
+    assert torch.cuda.current_device() == 0
+    found = ferrowarp.sort(x)
+    assert found.device == x.device and torch.equal(found, x.sort().values)
+    assert torch.cuda.current_device() == 0 and torch.empty(1, device="cuda").device.index == 0
+
+
+# ferrowarp.torch.
+
+
+def gradients(function, arguments, cotangent):
+    leaves = [own.detach().requires_grad_() for own in arguments]
+    result = function(*leaves)
+    result.backward(cotangent.to(result.dtype))
+    return [result.detach(), *[own.grad for own in leaves]]
+
+
+def check_gradients(own, reference, arguments, tolerance):
+    """Against PyTorch's gradients in float64; tolerances as in test_torch.py."""
+    wide = [own.double() for own in arguments]
+    cotangent = torch.randn_like(reference(*wide))
+    for found, expected in zip(gradients(own, arguments, cotangent), gradients(reference, wide, cotangent)):
+        scale = max(1.0, expected.abs().max().item())
+        torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("columns", [33, 1024, 8192])
+def test_gradients_of_rows(dtype, columns):
+    import ferrowarp.torch as ft
+
+    functional, tolerance = torch.nn.functional, 4 * TOLERANCE[dtype]
+    x, weight, bias = normal(64, columns, dtype=dtype), normal(columns, dtype=dtype), normal(columns, dtype=dtype)
+    check_gradients(ft.softmax, lambda x: torch.softmax(x, -1), [x], tolerance)
+    check_gradients(
+        lambda x: ft.softmax(x, log=True), lambda x: torch.log_softmax(x, -1), [x], tolerance
+    )
+    check_gradients(
+        ft.layer_norm, lambda x, w, b: functional.layer_norm(x, (columns,), w, b), [x, weight, bias], tolerance
+    )
+    check_gradients(
+        ft.rms_norm, lambda x, w: functional.rms_norm(x, (columns,), w, 1e-5), [x, weight], tolerance
+    )
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("depth", [64, 128])
+def test_gradients_of_attention(dtype, depth):
+    import ferrowarp.torch as ft
+
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    arguments = [normal(2, count, 300, depth, dtype=dtype) for count in (4, 2, 2)]
+    check_gradients(
+        lambda *all: ft.attention(*all, causal=True),
+        lambda *all: sdpa(*all, is_causal=True, enable_gqa=True),
+        arguments,
+        4 * TOLERANCE[dtype],
+    )
+
+
+def test_gradients_of_matmul():
+    import ferrowarp.torch as ft
+
+    a, b = normal(3, 100, 64, dtype=torch.bfloat16), normal(64, 72, dtype=torch.bfloat16)
+    # A sum of 300 products of numbers about 1 is about 17, and is rounded once.
+    check_gradients(ft.matmul, torch.matmul, [a, b], 4 * TOLERANCE[torch.bfloat16])
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_torch_compile(mode):
+    import ferrowarp.torch as ft
+
+    def step(x, weight, q):
+        y = ft.softmax(ft.matmul(ft.rms_norm(x, weight) * 0.1, x.mT))
+        o = ft.attention(q, q, q, causal=True)
+        values, indices = ft.top_k(y.detach().reshape(-1), 3)
+        return y.square().sum() + o.float().square().sum(), values, ft.sort(y.detach()[0].contiguous())
+
+    arguments = [normal(64, 128), normal(128), normal(1, 2, 64, 64, dtype=torch.bfloat16)]
+
+    def run(function):
+        leaves = [own.clone().requires_grad_() for own in arguments]
+        loss, *others = function(*leaves)
+        loss.backward()
+        return [own.clone() for own in (loss.detach(), *others, *[own.grad for own in leaves])]
+
+    compiled = torch.compile(step, fullgraph=True, mode=mode)
+    for _ in range(3):
+        for found, expected in zip(run(compiled), run(step)):
+            # The same kernels; what PyTorch computes between them is rounded elsewhere.
+            torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+
+
+# Memory and threads.
+
+
 def test_tensors_that_are_dropped_at_once():
     """PyTorch gives a dropped tensor's memory to the next one, whose work must not meet ours."""
     results = [ferrowarp.sort(normal(1 << 20)) for _ in range(20)]
@@ -287,6 +487,26 @@ def test_cupy():
     assert type(found) is cupy.ndarray and bool((found == cupy.sort(x)).all())
     with pytest.raises(ValueError, match="contiguous"):
         ferrowarp.sort(x[::2])
+
+
+def test_cupys_current_stream():
+    cupy = pytest.importorskip("cupy")
+    x = cupy.arange(1 << 20, dtype="float32")[::-1].copy()
+    expected = cupy.sort(x)
+    late = cupy.zeros_like(x)
+    cupy.cuda.Device().synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        # PyTorch's delay, on CuPy's stream.
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+            delay()
+        late[...] = x
+        found = ferrowarp.sort(late)
+        assert not stream.done, "the delay is over: the call has waited"
+        stream.synchronize()
+    assert type(found) is cupy.ndarray and bool((found == expected).all())
+    a = cupy.random.standard_normal((33, 20)).astype("float32")
+    found = ferrowarp.matmul(a, a.T)
+    assert bool(cupy.allclose(found, a @ a.T, rtol=1e-4, atol=1e-4))
 
 
 def test_jax():

@@ -169,3 +169,54 @@ fn streams_of_other_code_wait_and_are_waited_for() -> GpuResult<()> {
     assert_eq!(words.to_vec()?, [7; LEN]);
     Ok(())
 }
+
+/// Ends a stream of other code, and notes that.
+struct StreamOwner {
+    raw: Raw,
+    is_destroyed: Arc<AtomicBool>,
+}
+
+// SAFETY: the driver's functions for streams may be called from any thread.
+unsafe impl Send for StreamOwner {}
+// SAFETY: nothing is done through a shared reference.
+unsafe impl Sync for StreamOwner {}
+
+impl Drop for StreamOwner {
+    fn drop(&mut self) {
+        self.is_destroyed.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_stream_of_other_code_is_a_stream_and_ends_with_what_was_made_on_it() -> GpuResult<()> {
+    let owner = StreamOwner { raw: Raw::new(), is_destroyed: Arc::default() };
+    let (raw, is_destroyed) = (owner.raw.0, owner.is_destroyed.clone());
+    // SAFETY: the stream lives as long as its owner.
+    let stream = unsafe { Stream::from_raw(gpu(), raw.cast(), owner)? };
+    let mut words = DeviceBuffer::<u32>::zeroed_async(&stream, LEN)?;
+    let address = words.as_device_ptr().address();
+    // One order with the other code's work.
+    let gate = Gate::on(&stream);
+    // SAFETY: stream and words live, and the kernel comes after.
+    let code = unsafe { sys::cuMemsetD32Async(address, 3, LEN, raw) };
+    assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
+    churn(&stream, &mut words, 4)?;
+    assert!(!stream.is_idle()?);
+    gate.open();
+    assert_eq!(words.to_vec()?, [churned(3, 4); LEN]);
+    drop(stream);
+    assert!(!is_destroyed.load(Ordering::Acquire), "the words have it");
+    drop(words);
+    assert!(becomes(&is_destroyed));
+    Ok(())
+}
+
+#[test]
+fn the_default_stream_is_one_of_other_code() -> GpuResult<()> {
+    // SAFETY: the default stream lives as long as the context.
+    let stream = unsafe { Stream::from_raw(gpu(), ptr::null_mut(), ())? };
+    let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
+    churn(&stream, &mut words, 2)?;
+    assert_eq!(words.to_vec()?, [churned(3, 2); LEN]);
+    Ok(())
+}

@@ -2,16 +2,14 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::ptr;
 use std::sync::Arc;
 
-use cuda_driver::sys;
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 use cust::stream::Stream as Released;
 
 use crate::error::{GpuError, GpuResult};
 use crate::gpu::Gpu;
-use crate::stream::{AsStream, Stream, StreamInner};
+use crate::stream::{AsStream, Stream};
 
 /// A stream of `cust` on which operations and launchers of this crate enqueue work too. It dereferences to `cust`'s type,
 /// for `launch!`, events and copies of `cust`.
@@ -42,20 +40,10 @@ impl CustStream {
     /// [`WrongDevice`](GpuError::WrongDevice) for a stream of another context than the `Gpu`'s, which is the device's
     /// primary one; a driver's refusal.
     pub fn new(gpu: &Gpu, stream: Released) -> GpuResult<Self> {
-        let (context, handle) = (gpu.stream().inner().context(), stream.as_inner().cast());
-        let mut owner = ptr::null_mut();
-        context.call_uncounted("cuStreamGetCtx", || {
-            // SAFETY: the stream lives, and `owner` is writable.
-            unsafe { sys::cuStreamGetCtx(handle, &mut owner) }
-        })?;
-        if owner != context.raw() {
-            let what = "a stream of a context that is not the `Gpu`'s";
-            return Err(GpuError::Unsupported { what });
-        }
-        let released = Arc::new(stream);
-        // SAFETY: it is a stream of the context, and lives as long as what owns it.
-        let inner = unsafe { StreamInner::of_owner(context, handle, released.clone())? };
-        Ok(Self { stream: Stream::of_inner(inner, gpu.stream().module()), released })
+        let (handle, released) = (stream.as_inner().cast(), Arc::new(stream));
+        // SAFETY: it is a stream, and lives as long as what owns it.
+        let stream = unsafe { Stream::from_raw(gpu, handle, released.clone())? };
+        Ok(Self { stream, released })
     }
 }
 

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
@@ -11,6 +13,7 @@ use cuda_driver::sys;
 use crate::context::Context;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
+use crate::gpu::Gpu;
 use crate::host_callback::{defer_drop, in_host_callback};
 use crate::lock::lock;
 use crate::memory::DeviceBuffer;
@@ -152,6 +155,48 @@ impl Drop for Returned {
 }
 
 impl Stream {
+    /// A stream (`CUstream`) that other code has made, with the kernels of `gpu`: work is enqueued on it as on any stream, in one order
+    /// with the other code's. Null is the context's default stream.
+    ///
+    /// `owner` ends the driver's stream where it is dropped, which is when neither this stream nor memory that was made on it is
+    /// left. `()` is an owner for a stream that the other side destroys itself, later.
+    ///
+    /// ```no_run
+    /// # use ferrowarp::{DeviceBuffer, Gpu, Stream};
+    /// # fn example(gpu: &Gpu, theirs: *mut std::ffi::c_void) -> ferrowarp::GpuResult<()> {
+    /// // SAFETY: the other code destroys its stream after this function has returned.
+    /// let stream = unsafe { Stream::from_raw(gpu, theirs, ())? };
+    /// let zeros = DeviceBuffer::<f32>::zeroed_async(&stream, 1000)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unsupported`](GpuError::Unsupported) for a stream of another context than the `Gpu`'s, which is the device's primary one;
+    /// a driver's refusal.
+    ///
+    /// # Safety
+    /// `raw` is a stream that exists until `owner` is dropped.
+    pub unsafe fn from_raw(
+        gpu: &Gpu,
+        raw: *mut c_void,
+        owner: impl Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
+    ) -> GpuResult<Self> {
+        let (context, handle) = (gpu.stream().inner().context(), raw.cast());
+        let mut found = ptr::null_mut();
+        context.call_uncounted("cuStreamGetCtx", || {
+            // SAFETY: the stream lives, and `found` is writable.
+            unsafe { sys::cuStreamGetCtx(handle, &mut found) }
+        })?;
+        if found != context.raw() {
+            let what = "a stream of a context that is not the `Gpu`'s";
+            return Err(GpuError::Unsupported { what });
+        }
+        // SAFETY: it is a stream of the context, and lives as long as what owns it.
+        let inner = unsafe { StreamInner::of_owner(context, handle, Arc::new(owner))? };
+        Ok(Self::of_inner(inner, gpu.stream().module()))
+    }
+
     /// Makes work that is enqueued on this stream from now on wait for all that `raw`, a stream of other code, has now.
     ///
     /// # Errors

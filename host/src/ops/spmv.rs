@@ -81,6 +81,28 @@ impl<T: Pod> Csr<T> {
         Self::split(on, width, offsets, columns, values, has_long_rows)
     }
 
+    /// A matrix of `width` columns of arrays that are on the device: `offsets: [rows + 1]`, `columns: [entries]`, `values: [entries]`.
+    /// Asynchronous.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](GpuError::SizeMismatch) if there are not as many columns as values, or there is no offset;
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for 2^32 rows or entries or more; errors of the driver.
+    ///
+    /// # Safety
+    /// The offsets rise from 0 to the number of entries, and each column is below `width`.
+    pub unsafe fn from_device(
+        on: &impl AsStream,
+        width: usize,
+        offsets: DeviceBuffer<u32>,
+        columns: DeviceBuffer<u32>,
+        values: DeviceBuffer<T>,
+    ) -> GpuResult<Self> {
+        same_len(CREATING, columns.len(), values.len())?;
+        same_len(CREATING, 1, offsets.len().min(1))?;
+        check_size(offsets.len() - 1, columns.len())?;
+        Self::split(on, width, offsets, columns, values, true)
+    }
+
     /// The matrix of these arrays, with its tiles.
     fn split(
         on: &impl AsStream,

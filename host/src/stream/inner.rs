@@ -73,7 +73,6 @@ impl StreamInner {
     ///
     /// # Safety
     /// `handle` is a stream of `context` that lives as long as `owner`.
-    #[cfg(feature = "cust")]
     pub(crate) unsafe fn of_owner(
         context: &Arc<Context>,
         handle: sys::CUstream,

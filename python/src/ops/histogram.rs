@@ -31,7 +31,7 @@ pub fn histogram<'py>(
     bins: &Bound<'py, PyAny>,
     range: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let call = Call::new("histogram", &[("x", Some(x))])?;
+    let call = Call::waiting("histogram", &[("x", Some(x))])?;
     let x = call.input(0);
     x.vector("histogram")?;
     /// The counts of samples of `$ty`, whose boundaries are `$level`; `$whole` are the bins without a range.
@@ -56,7 +56,7 @@ pub fn histogram<'py>(
                     }
                 };
                 let counts = ops::histogram::count(on, &x.values::<$ty>(call.lease())?, &bins)?;
-                call.result(counts, [bins.len()])
+                call.result(counts)
             })
         }};
     }

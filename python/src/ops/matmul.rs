@@ -1,16 +1,19 @@
 //! Matrix products.
 
+use bytemuck::Pod;
 use cuda_std::{bf16, f16};
 use ferrowarp::GpuResult;
-use ferrowarp::ops;
 use ferrowarp::ops::matmul::{
-    Matrix, MatrixMut, Options, double_into, registers_into, three_tf32_into,
+    Matrix, MatrixMut, Options, double_into, double_scratch_bytes, matmul_into, registers_into,
+    scratch_bytes_of_views, three_tf32_into,
 };
+use kernels_gpu::matmul::form::MatmulKernel;
+use kernels_gpu::matmul::{Factor, Plain};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::array::Array;
-use crate::call::{Call, unwritten};
+use crate::call::{Call, Outcome};
+use crate::device::Lease;
 use crate::dtype::{DType, Element, with_type};
 use crate::input::Resident;
 
@@ -52,27 +55,22 @@ impl Product<'_> {
     fn run<T: Element>(
         &self,
         py: Python<'_>,
-        multiply: impl FnOnce(
-            &ferrowarp::Stream,
-            Matrix<'_, T>,
-            Matrix<'_, T>,
-            MatrixMut<'_, T>,
-        ) -> GpuResult<()>
+        multiply: impl FnOnce(&Lease, Matrix<'_, T>, Matrix<'_, T>, MatrixMut<'_, T>) -> GpuResult<()>
         + Send,
-    ) -> PyResult<Array> {
+    ) -> PyResult<Outcome> {
         let [a, b] = self.layouts;
         let (rows, columns) = (a.sides[0], b.sides[1]);
-        self.call.run(py, |on| {
+        let mut out = self.call.output::<T>(py, self.shape.clone())?;
+        self.call.run(py, |_| {
             let lease = self.call.lease();
             let x = self.call.input(0).resident::<T>(lease)?;
             let y = self.call.input(1).resident::<T>(lease)?;
-            let mut out = unwritten::<T>(on, self.shape.iter().product())?;
-            if !out.is_empty() {
-                let d = MatrixMut::row_major(&mut out, rows, columns)?;
+            if !out.buffer.is_empty() {
+                let d = MatrixMut::row_major(&mut out.buffer, rows, columns)?;
                 let d = d.batched(self.batches, rows * columns)?;
-                multiply(on, a.matrix(&x)?, b.matrix(&y)?, d)?;
+                multiply(lease, a.matrix(&x)?, b.matrix(&y)?, d)?;
             }
-            self.call.result(out, self.shape.clone())
+            self.call.finish(out)
         })
     }
 }
@@ -99,43 +97,43 @@ pub fn matmul<'py>(
         return Err(call.wrong(format!("precision is for float32, and these are {}", dtype.name())));
     }
     let d = match dtype {
-        DType::Bf16 => product.run::<bf16>(py, |on, a, b, d| {
-            let mut scratch = ferrowarp::ops::Scratch::new(on)?;
-            ops::matmul::matmul_into(on, a, b, d, Options::new(), &mut scratch)
+        DType::Bf16 => product.run::<bf16>(py, tensor_cores),
+        DType::F16 => product.run::<f16>(py, tensor_cores),
+        DType::F64 => product.run::<f64>(py, |lease, a, b, d| {
+            let mut scratch = lease.scratch(double_scratch_bytes(lease.stream(), a, b, &d)?)?;
+            double_into(lease.stream(), a, b, d, (1.0, 0.0), None, &mut scratch)
         }),
-        DType::F16 => product.run::<f16>(py, |on, a, b, d| {
-            let mut scratch = ferrowarp::ops::Scratch::new(on)?;
-            ops::matmul::matmul_into(on, a, b, d, Options::new(), &mut scratch)
-        }),
-        DType::F64 => product.run::<f64>(py, |on, a, b, d| {
-            let mut scratch = ferrowarp::ops::Scratch::new(on)?;
-            double_into(on, a, b, d, (1.0, 0.0), None, &mut scratch)
-        }),
-        DType::F32 => {
-            match precision.unwrap_or("float32") {
-                "float32" => product
-                    .run::<f32>(py, |on, a, b, d| registers_into(on, a, b, d, Options::new())),
-                "tf32" => product.run::<f32>(py, |on, a, b, d| {
-                    let mut scratch = ferrowarp::ops::Scratch::new(on)?;
-                    ops::matmul::matmul_into(
-                        on,
-                        a.as_tf32(),
-                        b.as_tf32(),
-                        d,
-                        Options::new(),
-                        &mut scratch,
-                    )
-                }),
-                "3xtf32" => product
-                    .run::<f32>(py, |on, a, b, d| three_tf32_into(on, a, b, d, Options::new())),
-                other => Err(PyValueError::new_err(format!(
-                    "matmul: precision is {other:?}, and has to be \"float32\", \"tf32\" or \"3xtf32\""
-                ))),
-            }
-        }
+        DType::F32 => match precision.unwrap_or("float32") {
+            "float32" => product.run::<f32>(py, |lease, a, b, d| {
+                registers_into(lease.stream(), a, b, d, Options::new())
+            }),
+            "tf32" => product
+                .run::<f32>(py, |lease, a, b, d| tensor_cores(lease, a.as_tf32(), b.as_tf32(), d)),
+            "3xtf32" => product.run::<f32>(py, |lease, a, b, d| {
+                three_tf32_into(lease.stream(), a, b, d, Options::new())
+            }),
+            other => Err(PyValueError::new_err(format!(
+                "matmul: precision is {other:?}, and has to be \"float32\", \"tf32\" or \"3xtf32\""
+            ))),
+        },
         _ => with_type!("matmul", dtype, [f16 bf16 f32 f64], _T => unreachable!()),
     }?;
     call.give(py, d)
+}
+
+/// Enqueues a product on tensor cores.
+fn tensor_cores<T: Factor, D: Pod>(
+    lease: &Lease,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    d: MatrixMut<'_, D>,
+) -> GpuResult<()>
+where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    let on = lease.stream();
+    let mut scratch = lease.scratch(scratch_bytes_of_views(on, a, b, &d)?)?;
+    matmul_into(on, a, b, d, Options::new(), &mut scratch)
 }
 
 /// The product of both arguments, if they fit.

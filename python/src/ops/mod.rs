@@ -16,6 +16,8 @@ use pyo3::prelude::*;
 /// Adds the functions to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attention::attention, module)?)?;
+    module.add_function(wrap_pyfunction!(attention::attention_with_lse, module)?)?;
+    module.add_function(wrap_pyfunction!(attention::attention_backward, module)?)?;
     module.add_function(wrap_pyfunction!(histogram::histogram, module)?)?;
     module.add_function(wrap_pyfunction!(matmul::matmul, module)?)?;
     module.add_function(wrap_pyfunction!(random::uniform, module)?)?;
@@ -23,8 +25,10 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(random::integers, module)?)?;
     module.add_function(wrap_pyfunction!(reduce::segmented_reduce, module)?)?;
     module.add_function(wrap_pyfunction!(rows::softmax, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::softmax_backward, module)?)?;
     module.add_function(wrap_pyfunction!(rows::layer_norm, module)?)?;
     module.add_function(wrap_pyfunction!(rows::rms_norm, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::norm_backward, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan, module)?)?;
     module.add_function(wrap_pyfunction!(select::select, module)?)?;
     module.add_function(wrap_pyfunction!(select::partition, module)?)?;

@@ -4,7 +4,7 @@ use ferrowarp::GpuError;
 use ferrowarp::ops;
 use pyo3::prelude::*;
 
-use crate::call::{Call, unwritten};
+use crate::call::Call;
 use crate::dtype::{DType, unsupported, with_type};
 
 /// A length, or the length of each axis.
@@ -23,14 +23,6 @@ impl Shape {
             Self::Lengths(lengths) => lengths,
         }
     }
-}
-
-/// The number of elements of that shape.
-fn count(call: &Call, shape: &[usize]) -> PyResult<usize> {
-    let count = shape.iter().try_fold(1usize, |count, len| count.checked_mul(*len));
-    count.ok_or_else(|| {
-        call.wrong(format!("the shape {shape:?} has more elements than can be counted"))
-    })
 }
 
 fn dtype(operation: &str, name: &str, supported: &[DType]) -> PyResult<DType> {
@@ -53,13 +45,12 @@ pub fn uniform<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let call = Call::new("uniform", &[("like", like)])?;
     let shape = shape.into_vec();
-    let n = count(&call, &shape)?;
     let dtype = self::dtype("uniform", dtype, &[DType::F32, DType::F64])?;
     let numbers = with_type!("uniform", dtype, [f32 f64], T => {
+        let mut out = call.output::<T>(py, shape)?;
         call.run(py, |on| {
-            let mut out = unwritten::<T>(on, n)?;
-            ops::random::uniform_into(on, &mut out, seed, offset)?;
-            call.result(out, shape)
+            ops::random::uniform_into(on, &mut out.buffer, seed, offset)?;
+            call.finish(out)
         })
     })?;
     call.give(py, numbers)
@@ -81,11 +72,10 @@ pub fn normal<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let call = Call::new("normal", &[("like", like)])?;
     let shape = shape.into_vec();
-    let n = count(&call, &shape)?;
+    let mut out = call.output::<f32>(py, shape)?;
     let numbers = call.run(py, |on| {
-        let mut out = unwritten::<f32>(on, n)?;
-        ops::random::normal_scaled_into(on, &mut out, seed, offset, mean, deviation)?;
-        call.result(out, shape)
+        ops::random::normal_scaled_into(on, &mut out.buffer, seed, offset, mean, deviation)?;
+        call.finish(out)
     })?;
     call.give(py, numbers)
 }
@@ -108,17 +98,17 @@ pub fn integers<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let call = Call::new("integers", &[("like", like)])?;
     let shape = shape.into_vec();
-    let n = count(&call, &shape)?;
     let dtype = self::dtype("integers", dtype, &[DType::U32, DType::U64])?;
     let numbers = with_type!("integers", dtype, [u32 u64], T => {
+        let mut out = call.output::<T>(py, shape)?;
         call.run(py, |on| {
             let bound = |value: u64| T::try_from(value).map_err(|_| GpuError::InvalidArgument {
                 operation: "integers",
                 reason: format!("{value} is not a number of {}", dtype.name()),
             });
-            let mut out = unwritten::<T>(on, n)?;
-            ops::random::integers_in_range_into(on, &mut out, bound(low)?..bound(high)?, seed, offset)?;
-            call.result(out, shape)
+            let range = bound(low)?..bound(high)?;
+            ops::random::integers_in_range_into(on, &mut out.buffer, range, seed, offset)?;
+            call.finish(out)
         })
     })?;
     call.give(py, numbers)

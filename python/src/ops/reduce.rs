@@ -1,7 +1,9 @@
 //! Reductions of segments.
 
 use cuda_std::{bf16, f16};
-use ferrowarp::ops::reduce::{segmented_max, segmented_min, segmented_sum};
+use ferrowarp::ops::reduce::{
+    segmented_max_into, segmented_min_into, segmented_sum_into, segments_scratch_bytes,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -36,19 +38,24 @@ pub fn segmented_reduce<'py>(
         return Err(call.wrong("there has to be one offset more than there are segments"));
     };
     macro_rules! by {
-        ($name:literal, $operation:ident, [$($ty:ident)*]) => {
+        ($name:literal, $operation:ident, [$($ty:ident)*], $total:ty) => {
             with_type!($name, x.dtype(), [$($ty)*], T => {
+                let mut out = call.output::<$total>(py, [segments])?;
                 call.run(py, |on| {
+                    let mut scratch = call.lease().scratch(segments_scratch_bytes(segments, x.len()))?;
                     let (x, offsets) = (x.values::<T>(call.lease())?, offsets.values::<u64>(call.lease())?);
-                    call.result($operation(on, &x, &offsets)?, [segments])
+                    $operation(on, &x, &offsets, &mut out.buffer, &mut scratch)?;
+                    call.finish(out)
                 })
             })
         };
     }
     let reduced = match op {
-        "sum" => by!("segmented_reduce", segmented_sum, [f16 bf16 f32 f64 i32 u32]),
-        "min" => by!("segmented_reduce by \"min\"", segmented_min, [f32 i32 u32]),
-        "max" => by!("segmented_reduce by \"max\"", segmented_max, [f32 i32 u32]),
+        "sum" => {
+            by!("segmented_reduce", segmented_sum_into, [f16 bf16 f32 f64 i32 u32], <T as ferrowarp::ops::reduce::Element>::Total)
+        }
+        "min" => by!("segmented_reduce by \"min\"", segmented_min_into, [f32 i32 u32], T),
+        "max" => by!("segmented_reduce by \"max\"", segmented_max_into, [f32 i32 u32], T),
         _ => Err(PyValueError::new_err(format!(
             "{NAME}: op is {op:?}, and has to be \"sum\", \"min\" or \"max\""
         ))),

@@ -30,9 +30,12 @@ pub fn scan<'py>(
     macro_rules! by {
         ($name:literal, $operator:ident, [$($ty:ident)*]) => {
             with_type!($name, x.dtype(), [$($ty)*], T => {
+                let mut out = call.output::<T>(py, [n])?;
                 call.run(py, |on| {
+                    let mut scratch = call.lease().scratch(ops::scan::scratch_bytes::<T, $operator>(n))?;
                     let x = x.values::<T>(call.lease())?;
-                    call.result(ops::scan::by(on, $operator, form, &x)?, [n])
+                    ops::scan::by_into(on, $operator, form, &x, &mut out.buffer, &mut scratch)?;
+                    call.finish(out)
                 })
             })
         };

@@ -28,9 +28,12 @@ pub fn sort<'py>(
     let x = call.input(0);
     let n = x.vector("sort")?;
     let sorted = with_type!("sort", x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        let mut out = call.output::<T>(py, [n])?;
         call.run(py, |on| {
+            let mut scratch = call.lease().scratch(ops::sort::scratch_bytes::<T>(n))?;
             let x = x.values::<T>(call.lease())?;
-            call.result(ops::sort::sort(on, &x, options(descending))?, [n])
+            ops::sort::sort_into(on, &x, &mut out.buffer, options(descending), &mut scratch)?;
+            call.finish(out)
         })
     })?;
     call.give(py, sorted)
@@ -50,9 +53,12 @@ pub fn argsort<'py>(
     let x = call.input(0);
     let n = x.vector("argsort")?;
     let indices = with_type!("argsort", x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        let mut out = call.output::<u32>(py, [n])?;
         call.run(py, |on| {
+            let mut scratch = call.lease().scratch(ops::sort::argsort_scratch_bytes::<T>(n))?;
             let x = x.values::<T>(call.lease())?;
-            call.result(ops::sort::argsort(on, &x, options(descending))?, [n])
+            ops::sort::argsort_into(on, &x, &mut out.buffer, options(descending), &mut scratch)?;
+            call.finish(out)
         })
     })?;
     call.give(py, indices)
@@ -71,13 +77,18 @@ pub fn top_k<'py>(
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let call = Call::new("top_k", &[("x", Some(x))])?;
     let x = call.input(0);
-    x.vector("top_k")?;
+    let n = x.vector("top_k")?;
+    if k > n {
+        return Err(call.wrong(format!("{k} of {n} keys are more than there are")));
+    }
     let which = if largest { Extreme::Largest } else { Extreme::Smallest };
     let (values, indices) = with_type!("top_k", x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        let (mut values, mut indices) = (call.output::<T>(py, [k])?, call.output::<u32>(py, [k])?);
         call.run(py, |on| {
-            let x = x.values::<T>(call.lease())?;
-            let (values, indices) = ops::sort::top_k(on, &x, k, which)?;
-            Ok((call.result(values, [k])?, call.result(indices, [k])?))
+            let mut scratch = call.lease().scratch(ops::sort::top_k_scratch_bytes::<T>(n, k))?;
+            let (x, out) = (x.values::<T>(call.lease())?, (&mut values.buffer, &mut indices.buffer));
+            ops::sort::top_k_into(on, &x, out, which, &mut scratch)?;
+            Ok((call.finish(values)?, call.finish(indices)?))
         })
     })?;
     Ok((call.give(py, values)?, call.give(py, indices)?))

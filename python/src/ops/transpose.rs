@@ -3,8 +3,7 @@
 use ferrowarp::ops;
 use pyo3::prelude::*;
 
-use crate::array::Array;
-use crate::call::{Call, unwritten};
+use crate::call::{Call, Outcome};
 
 /// A copy of x with its last two axes exchanged. x has two axes, or three, of which the first counts matrices.
 ///
@@ -48,7 +47,7 @@ pub fn permute<'py>(
 }
 
 /// The only argument with its axes in that order.
-fn permuted(py: Python<'_>, call: &Call, axes: &[usize]) -> PyResult<Array> {
+fn permuted(py: Python<'_>, call: &Call, axes: &[usize]) -> PyResult<Outcome> {
     let x = call.input(0);
     x.check_contiguous(call.operation())?;
     // The library permutes three axes: leading ones of length 1 stay where they are.
@@ -58,21 +57,21 @@ fn permuted(py: Python<'_>, call: &Call, axes: &[usize]) -> PyResult<Array> {
     order[leading..].iter_mut().zip(axes).for_each(|(own, axis)| *own = axis + leading);
     let shape: Vec<usize> = axes.iter().map(|axis| x.shape()[*axis]).collect();
     macro_rules! of_size {
-        ($ty:ty) => {
+        ($ty:ty) => {{
+            let mut out = call.output_as::<$ty>(py, x.dtype(), shape)?;
             call.run(py, |on| {
-                let mut out = unwritten::<$ty>(on, x.len())?;
                 if x.len() > 0 {
                     ops::transpose::permute(
                         on,
                         &x.values::<$ty>(call.lease())?,
-                        &mut out,
+                        &mut out.buffer,
                         sizes,
                         order,
                     )?;
                 }
-                call.result_as(out, x.dtype(), shape)
+                call.finish(out)
             })
-        };
+        }};
     }
     match x.dtype().bytes() {
         1 => of_size!(u8),
