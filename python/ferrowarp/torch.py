@@ -204,7 +204,8 @@ def attention(
 ) -> Tensor:
     """softmax(scale * q k^T) v, for each head of each batch: see ferrowarp.attention.
 
-    Gradients go to q, k and v, of up to 128 elements a row.
+    Gradients go to q, k and v, of up to 128 elements a row. On Hopper the last bits of those of q differ from run to run, unless
+    torch.use_deterministic_algorithms(True) is set.
     """
     needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if needs and max(q.shape[-1], v.shape[-1]) > _MOST_DEPTH_OF_GRADIENTS:
@@ -225,7 +226,8 @@ def _save_attention(ctx, inputs, output):
 def _differentiate_attention(ctx, d_o, _):
     if not ctx.with_lse:
         raise RuntimeError("ferrowarp::attention has gradients with the logarithms of sums alone: pass with_lse=True")
-    gradients = _attention_backward(*ctx.saved_tensors, d_o, ctx.causal, ctx.window, ctx.scale)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    gradients = _attention_backward(*ctx.saved_tensors, d_o, ctx.causal, ctx.window, ctx.scale, deterministic)
     return *gradients, None, None, None, None
 
 
@@ -255,13 +257,14 @@ def _fake_attention_backward(q, k, v, *_):
 
 @_operator(
     "attention_backward",
-    "(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor d_o, bool causal, int? window, float? scale)"
-    " -> (Tensor, Tensor, Tensor)",
+    "(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor d_o, bool causal, int? window, float? scale,"
+    " bool deterministic) -> (Tensor, Tensor, Tensor)",
     _fake_attention_backward,
 )
-def _attention_backward(q, k, v, o, lse, d_o, causal, window, scale):
+def _attention_backward(q, k, v, o, lse, d_o, causal, window, scale, deterministic):
     tensors = q, k, v, o, lse, d_o.contiguous()
-    return tuple(_ferrowarp.attention_backward(*tensors, causal=causal, window=window, scale=scale))
+    options = {"causal": causal, "window": window, "scale": scale, "deterministic": deterministic}
+    return tuple(_ferrowarp.attention_backward(*tensors, **options))
 
 
 # Matrix products.

@@ -127,7 +127,7 @@ CALLS = {
     "attention without lse": lambda: (ft._attention, (*halves(3, False), True, None, None, False)),
     "attention_backward": lambda: (
         ft._attention_backward,
-        (*halves(4, False), normal(1, 1, 4), *halves(1, False), False, None, 0.5),
+        (*halves(4, False), normal(1, 1, 4), *halves(1, False), False, None, 0.5, True),
     ),
     "matmul": lambda: (ft._matmul, (normal(3, 5), normal(5, 2), "float32")),
     "sort": lambda: (ft._sort, (normal(33), True)),

@@ -136,9 +136,10 @@ impl Forward {
     }
 }
 
-/// The gradients of attention by q, k and v: o and lse are what attention_with_lse gave, and d_o is the gradient by o.
+/// The gradients of attention by q, k and v: o and lse are what attention_with_lse gave, and d_o is the gradient by o. On Hopper their last bits
+/// differ from run to run unless they are to be deterministic.
 #[pyfunction]
-#[pyo3(signature = (q, k, v, o, lse, d_o, *, causal, window, scale))]
+#[pyo3(signature = (q, k, v, o, lse, d_o, *, causal, window, scale, deterministic=false))]
 #[allow(clippy::too_many_arguments)]
 pub fn attention_backward<'py>(
     py: Python<'py>,
@@ -151,6 +152,7 @@ pub fn attention_backward<'py>(
     causal: bool,
     window: Option<u32>,
     scale: Option<f32>,
+    deterministic: bool,
 ) -> PyResult<[Any<'py>; 3]> {
     let arguments = [("q", q), ("k", k), ("v", v), ("o", o), ("d_o", d_o), ("lse", lse)];
     let call = Call::new("attention_backward", &arguments.map(|(name, own)| (name, Some(own))))?;
@@ -161,7 +163,7 @@ pub fn attention_backward<'py>(
     let band = forward.band(&call)?;
     let dtype = call.input(0).dtype();
     let [d_q, d_k, d_v] = with_type!("attention_backward", dtype, [f16 bf16], T => {
-        forward.enqueue_backward::<T>(py, &call, band)
+        forward.enqueue_backward::<T>(py, &call, band, deterministic)
     })?;
     Ok([call.give(py, d_q)?, call.give(py, d_k)?, call.give(py, d_v)?])
 }
@@ -172,6 +174,7 @@ impl Forward {
         py: Python<'_>,
         call: &Call,
         band: Band,
+        deterministic: bool,
     ) -> PyResult<[Outcome; 3]>
     where
         Band: AttentionBackwardKernel<T>,
@@ -198,8 +201,9 @@ impl Forward {
                 k: rows(&mut d_k, of_k)?,
                 v: rows(&mut d_v, of_v)?,
             };
-            let mut scratch = call.lease().scratch(backward_scratch_bytes(&of_q))?;
+            let mut scratch = call.lease().scratch(backward_scratch_bytes(&of_q, &of_v))?;
             let options = self.options(band);
+            let options = if deterministic { options.deterministic() } else { options };
             attention_backward_into(
                 on,
                 backward,
