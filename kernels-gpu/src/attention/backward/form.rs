@@ -15,9 +15,9 @@ pub const QUERIES: usize = 1000;
 pub const KEYS: usize = 2000;
 /// [`hopper`], with rows of at most as many elements as are added to this.
 pub const HOPPER: usize = 3000;
-/// What comes before it: [`hopper::prepare`].
+/// What comes before it: [`hopper::prepare`](fn@hopper::prepare).
 pub const PREPARE: usize = 4000;
-/// What comes after it: [`hopper::finish`].
+/// What comes after it: [`hopper::finish`](fn@hopper::finish).
 pub const FINISH: usize = 5000;
 
 /// Elements of a row that kernels are made for; shorter rows are filled up with zeros.
@@ -69,7 +69,7 @@ pub trait AttentionBackwardKernel<T: Pod>: Score {
     ///
     /// # Safety
     /// As the form's function has it: [`delta::add`](super::delta::add), [`queries::add`](super::queries::add), [`keys::add`](super::keys::add),
-    /// [`hopper::prepare`], [`hopper::add`] or [`hopper::finish`].
+    /// [`hopper::prepare`](fn@hopper::prepare), [`hopper::add`] or [`hopper::finish`](fn@hopper::finish).
     #[allow(clippy::too_many_arguments)]
     unsafe fn launch<L: Launch>(
         self,
