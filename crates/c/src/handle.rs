@@ -78,6 +78,12 @@ impl Lane {
         work(stream, scratch)
     }
 
+    /// Frees the scratch memory, in the order of the stream, and waits for it.
+    fn close(&mut self) -> GpuResult<()> {
+        self.scratch = None;
+        self.stream.synchronize()
+    }
+
     /// Waits for the stream. After an error the scratch memory may not be as operations leave it.
     pub(crate) fn synchronize(&mut self) -> GpuResult<()> {
         self.stream.synchronize().inspect_err(|_| self.scratch = None)
@@ -264,7 +270,7 @@ pub unsafe extern "C" fn ferrowarp_destroy(handle: *mut Handle) -> Status {
         let handle = unsafe { Box::from_raw(handle) };
         // SAFETY: the device keeps its context.
         let _before = unsafe { CurrentContext::enter(OPERATION, handle.context())? };
-        let done = handle.lane().synchronize();
+        let done = handle.lane().close();
         drop(handle);
         done.map_err(|error| Error::Gpu { operation: OPERATION, error })
     })

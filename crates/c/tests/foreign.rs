@@ -148,6 +148,35 @@ fn calls_do_not_wait_and_are_in_the_order_of_the_stream() {
 }
 
 #[test]
+fn scratch_memory_grows_without_a_wait() {
+    /// A sort of as many takes more scratch memory than a handle has at first.
+    const MANY: usize = 300_000;
+    let _alone = alone();
+    enter(0);
+    let stream = stream();
+    let handle = handle(0, stream);
+    let x = malloc(handle, 4 * MANY);
+    // SAFETY: the memory holds the words; the handle and the stream exist.
+    let sort = |n: usize| unsafe {
+        done(sys::cuMemsetD32Async(x.addr() as u64, 3, n, stream));
+        ok(ferrowarp_sort(handle, U32, ASCENDING, x, x, n as i64));
+    };
+    sort(N);
+    let gate = hold(stream);
+    sort(N);
+    sort(MANY);
+    sort(N);
+    // SAFETY: the stream exists; nothing uses the memory at the end.
+    unsafe {
+        assert!(sys::cuStreamQuery(stream) == CUresult::CUDA_ERROR_NOT_READY);
+        gate.send(()).unwrap();
+        ok(ferrowarp_synchronize(handle));
+        ok(ferrowarp_free(handle, x));
+        ok(ferrowarp_destroy(handle));
+    }
+}
+
+#[test]
 fn destroying_a_handle_waits_for_its_work() {
     let _alone = alone();
     enter(0);
