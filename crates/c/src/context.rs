@@ -28,9 +28,6 @@ pub struct CurrentContext {
 impl CurrentContext {
     /// What is current now.
     pub fn keep() -> Self {
-        // Before the driver is chosen the call below fails, and what other code has made current would be lost. Without a driver, what follows
-        // returns the error.
-        let _ = ferrowarp::backend();
         let mut before = ptr::null_mut();
         // SAFETY: `before` is writable. Before the driver's first use there is no context, and the call fails.
         if unsafe { sys::cuCtxGetCurrent(&mut before) } != CUresult::CUDA_SUCCESS {
