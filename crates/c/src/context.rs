@@ -28,8 +28,11 @@ pub struct CurrentContext {
 impl CurrentContext {
     /// What is current now.
     pub fn keep() -> Self {
+        // Before the driver is chosen, no context is known, though the caller may have made one current by the driver itself. Without a
+        // driver, what follows returns the error.
+        let _ = ferrowarp::backend();
         let mut before = ptr::null_mut();
-        // SAFETY: `before` is writable. Before the driver's first use there is no context, and the call fails.
+        // SAFETY: `before` is writable; after an error it is as it was.
         if unsafe { sys::cuCtxGetCurrent(&mut before) } != CUresult::CUDA_SUCCESS {
             cuda_driver::take_detail();
         }

@@ -88,12 +88,28 @@ fn the_program_of_the_book_runs() {
     assert_eq!(said, "the best is number 1, then 3\n");
 }
 
-/// It runs where there is a GPU.
+/// The emulated driver as a shared library stands in for NVIDIA's. The library recognises its own driver by a mark, and refuses it: the
+/// stand-in has another one.
 #[test]
 #[cfg_attr(no_cc, ignore = "this machine has no C compiler")]
-fn the_program_beside_libcuda_compiles() {
+fn a_program_uses_the_driver_beside_the_library() {
+    const MARK: &[u8] = b"\0FERROWARP_LIBCUDA\0";
     let folder = folder();
-    compile(folder.path(), "beside_libcuda");
+    let own = env::current_exe().unwrap().with_file_name("libferrowarp_libcuda.so");
+    let mut driver = std::fs::read(own).unwrap();
+    let marks = (0..driver.len()).filter(|&at| driver[at..].starts_with(MARK)).collect::<Vec<_>>();
+    assert!(!marks.is_empty(), "the driver has no mark");
+    marks
+        .iter()
+        .for_each(|at| driver[*at..][..MARK.len()].copy_from_slice(b"\0FERROWARP_STANDIN\0"));
+    let path = folder.path().join("libcuda.so.1");
+    std::fs::write(&path, driver).unwrap();
+    let mut command = Command::new(compile(folder.path(), "beside_libcuda"));
+    command.arg("12").env("LD_LIBRARY_PATH", folder.path());
+    command.env("FERROWARP_DEVICE", "emulator").env("FERROWARP_CUDA_LIBRARY", path);
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.stdout.starts_with(b"beside libcuda: right"));
 }
 
 #[test]
