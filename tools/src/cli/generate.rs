@@ -92,14 +92,14 @@ fn describe(
     out: &mut impl Write,
 ) -> Result<(), CliError> {
     let (weights, shape) = (trainer.weights(), trainer.weights().shape());
-    let (numbers, layers, width) = (weights.len(), shape.layers, shape.width());
+    let (numbers, layers, width) = (weights.count(), shape.layers, shape.width());
     writeln!(out, "device: {}", gpu.name())?;
     writeln!(
         out,
         "a model of {numbers} weights: {layers} blocks of width {width}, {} heads",
         shape.heads
     )?;
-    writeln!(out, "learns {} characters, {} at a time; seed {seed}\n", text.len(), shape.context)?;
+    writeln!(out, "learns {} characters, {} at a time; seed {seed}\n", text.characters(), shape.context)?;
     Ok(out.flush()?)
 }
 

@@ -96,9 +96,9 @@ impl Text {
         Self { vocabulary, learnt, held_out }
     }
 
-    /// The characters to learn from.
+    /// How many characters there are to learn from.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn characters(&self) -> usize {
         self.learnt.len()
     }
 

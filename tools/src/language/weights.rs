@@ -127,7 +127,7 @@ impl Weights {
 
     /// How many numbers are learnt.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         let of_layer = |layer: &LayerParts| {
             [layer.qkv, layer.projection, layer.up, layer.down].iter().map(Part::len).sum::<usize>()
         };
