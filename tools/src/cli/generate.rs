@@ -99,7 +99,12 @@ fn describe(
         "a model of {numbers} weights: {layers} blocks of width {width}, {} heads",
         shape.heads
     )?;
-    writeln!(out, "learns {} characters, {} at a time; seed {seed}\n", text.characters(), shape.context)?;
+    writeln!(
+        out,
+        "learns {} characters, {} at a time; seed {seed}\n",
+        text.characters(),
+        shape.context
+    )?;
     Ok(out.flush()?)
 }
 
