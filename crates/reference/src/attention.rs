@@ -198,6 +198,19 @@ impl Head<'_> {
     }
 }
 
+/// Elements `i` and `i + d / 2` of a row, turned by `position · base^(-2 i / d)`.
+pub fn rotary(row: &[f64], position: usize, base: f64) -> Vec<f64> {
+    let half = row.len() / 2;
+    let mut out = row.to_vec();
+    for i in 0..half {
+        let angle = position as f64 * base.powf(-2.0 * i as f64 / row.len() as f64);
+        let (sin, cos) = angle.sin_cos();
+        out[i] = row[i] * cos - row[i + half] * sin;
+        out[i + half] = row[i + half] * cos + row[i] * sin;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,17 +277,4 @@ mod tests {
             }
         }
     }
-}
-
-/// Elements `i` and `i + d / 2` of a row, turned by `position · base^(-2 i / d)`.
-pub fn rotary(row: &[f64], position: usize, base: f64) -> Vec<f64> {
-    let half = row.len() / 2;
-    let mut out = row.to_vec();
-    for i in 0..half {
-        let angle = position as f64 * base.powf(-2.0 * i as f64 / row.len() as f64);
-        let (sin, cos) = angle.sin_cos();
-        out[i] = row[i] * cos - row[i + half] * sin;
-        out[i + half] = row[i + half] * cos + row[i] * sin;
-    }
-    out
 }
