@@ -1,4 +1,4 @@
-//! What training takes beside [products](super::matmul), [norms](super::norm) and [attention](super::attention): the loss, the optimiser, and rows of
+//! What training takes beside [products](mod@super::matmul), [norms](mod@super::norm) and [attention](super::attention): the loss, the optimiser, and rows of
 //! a table.
 //!
 //! ```
