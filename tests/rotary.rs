@@ -61,8 +61,9 @@ fn rows_are_turned_by_their_positions() -> GpuResult<()> {
         let view = HeadsMut::new(&mut turned, layout)?;
         rotary_in_place(gpu(), view, &table, Positions::From(first as u32), true)?;
         for (i, (found, x)) in turned.to_vec()?.iter().zip(&x).enumerate() {
+            // Turned elements are below 2.83 and rounded by 2^-9 of that, two of which come into an element, which is rounded again.
             let error = (found.to_f64() - x.to_f64()).abs();
-            assert!(error <= 4.0 / 256.0 * 2.0 * 1.5, "element {i}: {found} instead of {x}");
+            assert!(error <= (2.0 * 2.83 + 2.1) / 512.0, "element {i}: {found} instead of {x}");
         }
     }
     Ok(())

@@ -229,6 +229,12 @@ fn lengths_of_embeddings_are_checked() {
     assert!(matches!(wrong, Err(GpuError::SizeMismatch { .. })));
     let wrong = embedding_into(gpu(), &tokens, &table, 4, &mut out);
     assert!(matches!(wrong, Err(GpuError::InvalidArgument { .. })));
-    let wrong = embedding_gradient_into(gpu(), (&tokens, &upload(&[0u32])), &table, 3, &mut out);
-    assert!(matches!(wrong, Err(GpuError::InvalidArgument { .. } | GpuError::SizeMismatch { .. })));
+    let gradient = |places: &[u32], x: &[f32], len| {
+        let (places, x, mut out) = (upload(places), upload(x), poisoned(len));
+        embedding_gradient_into(gpu(), (&tokens, &places), &x, 3, &mut out)
+    };
+    gradient(&[0, 1], &[0.0; 6], 6).unwrap();
+    assert!(matches!(gradient(&[0], &[0.0; 6], 6), Err(GpuError::SizeMismatch { .. })));
+    assert!(matches!(gradient(&[0, 1], &[0.0; 3], 6), Err(GpuError::SizeMismatch { .. })));
+    assert!(matches!(gradient(&[0, 1], &[0.0; 6], 5), Err(GpuError::InvalidArgument { .. })));
 }

@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// What to learn, in UTF-8; characters beyond ASCII are left out [default: chapters of the book]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
-    /// Steps of training [default: 1000 on GPUs, 100 on the emulator]
+    /// Steps of training [default: 500 on GPUs, 100 on the emulator]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     steps: Option<u32>,
     /// How the text begins

@@ -38,7 +38,7 @@ impl Plan {
     pub fn suited_to(gpu: &Gpu) -> Self {
         match gpu.backend() {
             Backend::Cuda => {
-                Self { layers: 6, heads: 6, context: 256, texts: 64, steps: 1000, rate: 1e-3 }
+                Self { layers: 6, heads: 6, context: 256, texts: 64, steps: 500, rate: 1e-3 }
             }
             Backend::Emulator => {
                 Self { layers: 1, heads: 1, context: 32, texts: 8, steps: 100, rate: 1e-2 }
@@ -76,12 +76,6 @@ impl<'a> Trainer<'a> {
             (Model::new(gpu, shape, plan.texts)?, Weights::new(gpu, shape, seed)?);
         let random = StdRng::seed_from_u64(seed);
         Ok(Self { gpu: gpu.clone(), text, plan, model, weights, random, done: 0 })
-    }
-
-    /// Steps that are done.
-    #[must_use]
-    pub fn done(&self) -> usize {
-        self.done
     }
 
     /// What was learnt.

@@ -51,7 +51,7 @@ use reduce::Calls;
 /// The most bytes of a message that is summed here.
 pub(crate) const MOST_SUMMED_BYTES: usize = 8 << 20;
 /// The bytes of all staging of a rank, and the fewest for each other rank. Every chunk costs its flags, and three launches of the
-/// host on each side: with slots of 16 MiB two H200s exchange a matrix at 67 % of the link's rate, with slots of 48 MiB at 84 %;
+/// host on each side: with slots of 16 MiB two H200s exchanged a matrix at 67 % of the link's rate, with slots of 24 MiB at 79 %;
 /// four with slots of 5 MiB at 42 %, with slots of 16 MiB at 69 %.
 const STAGING_BYTES: usize = 192 << 20;
 const LEAST_STAGING_BYTES: usize = 64 << 20;

@@ -125,7 +125,8 @@ pub struct Cache<'a, T: bytemuck::Pod> {
 
 /// Writes new keys and values, `k, v: [batches, kv_heads, new, d]`, behind those that a cache has. `lengths: [batches]` are the keys that each batch has with
 /// them, on the device: the same numbers as [`Options::lengths`](super::Options::lengths) of the attention that follows. With a table the keys are turned by their
-/// positions on the way. Rows that the cache has no place for are left out. Asynchronous; allocates nothing.
+/// positions on the way. Rows that the cache has no place for are left out; of two batches that name one page, either may have written what is there. Asynchronous;
+/// allocates nothing.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit, the cache overlaps what is written or itself, or the table is for rows of another length;
@@ -147,7 +148,8 @@ where
     let config = LaunchConfig::for_num_elems(append.threads());
     let (of_k, of_v) = (&mut cache.k.memory, &mut cache.v.memory);
     let (on, k, v) = (on.as_stream(), &k.memory, &v.memory);
-    // SAFETY: the views have every element of their layouts, and no two rows of the cache share one.
+    // SAFETY: the views have every element of their layouts, and no two rows of the cache share one; of a page that the table names twice, elements are
+    // written whole, as is documented.
     unsafe {
         cache_append::<T>::launch(on, config, append, &turns, lengths, &pages, k, v, of_k, of_v)
     }
