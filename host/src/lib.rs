@@ -74,7 +74,6 @@ pub mod reload;
 pub mod ring;
 mod shared_memory;
 pub mod shipped;
-mod stack;
 pub mod stream;
 pub mod tensor_map;
 mod thread_state;

@@ -152,7 +152,8 @@ impl CudaBuilder {
         self.archs([arch])
     }
 
-    /// Compiles for each of these architectures, one PTX each. `core` is compiled once for all.
+    /// Compiles for each of these architectures, one PTX each, side by side as far as there are processors. Architectures that are
+    /// compiled side by side have folders of their own, in each of which `core` is compiled once.
     pub fn archs(mut self, archs: impl IntoIterator<Item = NvvmArch>) -> Self {
         self.archs.clear();
         for arch in archs {

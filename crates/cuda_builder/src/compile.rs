@@ -62,7 +62,7 @@ const NO_STRENGTH_REDUCTION: &str = "-debug-counter=slsr-counter=900000000000000
 /// atomic operation.
 const LINES_OF_MERGED: &str = "-pick-merged-source-locations";
 
-/// Dependencies, `core` among them, are compiled once, for the target's oldest processor, and every architecture's link
+/// Dependencies, `core` among them, are compiled for the target's oldest processor, and every architecture's link
 /// takes them as bitcode. Code is generated then, of all of it, for the kernel crate's processor alone.
 const MIXED_PROCESSORS: &str = "-Cunsafe-allow-abi-mismatch=target-cpu";
 

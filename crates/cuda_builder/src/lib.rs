@@ -34,7 +34,7 @@
 //!
 //! In the kernel crate itself `cfg(target_feature = "compute_80")` holds where the PTX is for that
 //! architecture or a later one; see [`NvvmArch::all_target_features`]. Dependencies do not see it,
-//! since they are compiled once for all architectures.
+//! since they are not compiled for any one of them.
 //!
 //! # What is embedded
 //!

@@ -53,14 +53,34 @@ fn a_dependency_that_is_not_used_has_no_entries() {
 }
 
 #[test]
-fn a_second_architecture_compiles_the_kernel_crate_alone() {
+fn each_architecture_recompiles_the_kernel_crate_alone() {
     let fixture = Fixture::copy("plain", "two_architectures");
+    fixture.compile(|b| b.archs(BOTH)).unwrap();
+    fixture.edit("src/lib.rs", "8080", "8081");
     let compiled = fixture.compile(|b| b.archs(BOTH)).unwrap();
     let [first, second] = &compiled.modules[..] else { panic!("two modules") };
-    assert!(first.compiled_crates.contains(&"two_architectures".to_owned()));
+    assert_eq!(first.compiled_crates, ["two_architectures"]);
     assert_eq!(second.compiled_crates, ["two_architectures"]);
     let text = |at: usize| fs::read_to_string(&compiled.modules[at].path).unwrap();
     assert!(text(0).contains(".target sm_80\n") && text(1).contains(".target sm_90a\n"));
+}
+
+/// The first architecture has nothing to say; the error of the second is the build's.
+#[test]
+fn an_error_for_one_of_several_architectures_ends_the_build() {
+    let fixture = Fixture::copy("plain", "one_of_two");
+    let lib = fixture.dir.join("src/lib.rs");
+    let text = fs::read_to_string(&lib).unwrap();
+    let only_hopper =
+        "#[cfg(target_feature = \"compute_90\")]\ncompile_error!(\"not for Hopper\");\n";
+    fs::write(&lib, text + only_hopper).unwrap();
+    match fixture.compile(|b| b.archs(BOTH).keep_messages(true)) {
+        Err(CudaBuilderError::Rejected { messages }) => {
+            assert_eq!(messages.matches("error: not for Hopper").count(), 1, "{messages}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(fixture.compile(|b| b.archs(BOTH)), Err(CudaBuilderError::BuildFailed)));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! | [`functions`] | where functions begin and end in a text |
 //! | [`packed`] | archives: compressed texts, of which single module parts are unpacked |
 //! | [`hash`] | hashes of texts |
+//! | [`stack`] | how much stack the kernels of a text need |
 //!
 //! A program that ships PTX links this crate, and not the builder.
 
@@ -15,3 +16,4 @@ pub mod hash;
 pub mod index;
 pub mod packed;
 pub mod panic;
+pub mod stack;

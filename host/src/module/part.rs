@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use cuda_driver::sys;
 use cuda_std::launch::Kernel;
 use ptx_format::index::ModulePart;
+use ptx_format::stack;
 
 use super::arch::check_target;
 use super::code::Code;
@@ -24,7 +25,6 @@ use crate::deferred_frees::{Freed, free_or_defer, running_kernels};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::lock::lock;
 use crate::panic::{ModuleRecords, find_variable};
-use crate::stack;
 
 /// A unit of loading: one module part, or a PTX text that has no index of parts, on a device.
 #[derive(Debug)]

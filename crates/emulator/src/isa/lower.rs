@@ -88,7 +88,7 @@ fn takes(form: &Form, count: usize) -> bool {
 
 /// The error about an instruction that no form fits.
 pub fn unknown(instruction: &Instruction) -> LoadError {
-    let mut spelled = instruction.opcode.clone();
+    let mut spelled = instruction.opcode.to_string();
     for word in &instruction.modifiers {
         spelled.push('.');
         spelled.push_str(word);
@@ -182,6 +182,7 @@ impl Slots {
 mod tests {
     use super::*;
     use crate::isa::pattern;
+    use crate::ptx::ast;
 
     #[test]
     fn the_table_is_written_in_its_own_language() {
@@ -197,7 +198,7 @@ mod tests {
         for (index, form) in FORMS.iter().enumerate() {
             let others = || forms_of(form.opcode).iter().filter(|(other, _)| *other != index);
             for spelling in form.spellings() {
-                let words: Vec<String> = spelling.iter().map(|word| (*word).to_owned()).collect();
+                let words: Vec<ast::Word> = spelling.iter().copied().map(ast::Word::from).collect();
                 let takes = |pattern: &Pattern| {
                     !pattern.matches(&words) && pattern.arrange(&words).is_some()
                 };
@@ -222,7 +223,7 @@ mod tests {
                 .map(|(_, pattern)| pattern)
                 .collect();
             let is_new = |spelling: &Vec<&str>| {
-                let words: Vec<String> = spelling.iter().map(|word| (*word).to_owned()).collect();
+                let words: Vec<ast::Word> = spelling.iter().copied().map(ast::Word::from).collect();
                 !before.iter().any(|pattern| pattern.matches(&words))
             };
             assert!(form.spellings().iter().any(is_new), "{} {}", form.opcode, form.modifiers);

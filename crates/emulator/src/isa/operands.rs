@@ -107,6 +107,7 @@ pub fn named_type(name: &str, modifiers: &Modifiers<'_>) -> Option<Type> {
 mod tests {
     use super::*;
     use crate::isa::forms;
+    use crate::ptx::ast;
 
     /// Whether a word is one of the language.
     fn is_known(word: &str) -> bool {
@@ -128,10 +129,10 @@ mod tests {
     #[test]
     fn operands_fit_by_number_and_kind() {
         let fits = |description, modifiers: &[&str], operands: &[Operand]| {
-            let words: Vec<String> = modifiers.iter().map(|word| (*word).to_owned()).collect();
+            let words: Vec<ast::Word> = modifiers.iter().copied().map(ast::Word::from).collect();
             fit(description, &Modifiers(&words), operands)
         };
-        let name = || Operand::Name("%r1".to_owned());
+        let name = || Operand::Name("%r1".into());
         let address = || Operand::Address { base: Box::new(name()), offset: 0, extra: Vec::new() };
         let list = || Operand::List(vec![name()]);
         let load = "={t}~ [a] b64@L2::cache_hint";

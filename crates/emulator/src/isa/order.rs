@@ -132,9 +132,10 @@ pub fn wait(modifiers: &Modifiers<'_>) -> Order {
 mod tests {
     use super::*;
     use crate::isa::table::form_of;
+    use crate::ptx::ast::Word;
 
     fn order(text: &str) -> (Semantics, Scope) {
-        let mut words = text.split('.').map(str::to_owned);
+        let mut words = text.split('.').map(Word::from);
         let (opcode, words) = (words.next().unwrap(), words.collect::<Vec<_>>());
         let (form, modifiers) = (form_of(&opcode, &words), Modifiers(&words));
         let order = (form.properties.order)(&modifiers);

@@ -11,6 +11,7 @@
 //! opcode in any order. So do we: [`Pattern::arrange`] says what has to stay in its order.
 
 use super::types::Type;
+use crate::ptx::ast::Word;
 
 /// The shapes of `wgmma` of one depth, whose columns go by eights; with `by sixteen` those of
 /// integers.
@@ -108,7 +109,7 @@ impl Pattern {
     }
 
     /// True if `words` fit in the order of the slots.
-    pub fn matches(&self, words: &[String]) -> bool {
+    pub fn matches(&self, words: &[Word]) -> bool {
         self.may_fit(words) && fits(&self.slots, words)
     }
 
@@ -117,12 +118,12 @@ impl Pattern {
     /// PTX lets the words after the opcode stand in any order, but for those of one
     /// [`OrderedGroup`], whose order has a meaning. Slots with a dot belong to the opcode and come
     /// first.
-    pub fn arrange(&self, words: &[String]) -> Option<Vec<usize>> {
+    pub fn arrange(&self, words: &[Word]) -> Option<Vec<usize>> {
         let mut chosen = Vec::with_capacity(words.len());
         (self.may_fit(words) && arrange(&self.slots, words, &mut chosen)).then_some(chosen)
     }
 
-    fn may_fit(&self, words: &[String]) -> bool {
+    fn may_fit(&self, words: &[Word]) -> bool {
         (self.required..=self.slots.len()).contains(&words.len())
     }
 }
@@ -153,7 +154,7 @@ impl OrderedGroup {
 }
 
 /// Chooses a word for each of the slots among those that are left, a present slot first.
-fn arrange(slots: &[Slot], words: &[String], chosen: &mut Vec<usize>) -> bool {
+fn arrange(slots: &[Slot], words: &[Word], chosen: &mut Vec<usize>) -> bool {
     let Some((slot, rest)) = slots.split_first() else {
         return chosen.len() == words.len();
     };
@@ -170,7 +171,7 @@ fn arrange(slots: &[Slot], words: &[String], chosen: &mut Vec<usize>) -> bool {
 }
 
 /// True if the word at `index` is left, and may stand in the slot as far as the order matters.
-fn is_next(slot: &Slot, words: &[String], chosen: &[usize], index: usize) -> bool {
+fn is_next(slot: &Slot, words: &[Word], chosen: &[usize], index: usize) -> bool {
     let is_left = |index: &usize| !chosen.contains(index);
     if slot.fixed {
         return index == chosen.len() && is_left(&index);
@@ -193,7 +194,7 @@ pub fn spellings(pattern: &'static str) -> Vec<Vec<&'static str>> {
 }
 
 /// Matches the rest of the slots against the rest of the words, trying a present slot first.
-fn fits(slots: &[Slot], words: &[String]) -> bool {
+fn fits(slots: &[Slot], words: &[Word]) -> bool {
     let Some((slot, rest)) = slots.split_first() else {
         return words.is_empty();
     };
@@ -222,7 +223,7 @@ pub fn is_well_formed(pattern: &'static str) -> bool {
 
 /// The modifiers of an instruction that fits its form.
 #[derive(Clone, Copy, Debug)]
-pub struct Modifiers<'a>(pub &'a [String]);
+pub struct Modifiers<'a>(pub &'a [Word]);
 
 impl<'a> Modifiers<'a> {
     /// True if the word is among them.
@@ -242,7 +243,7 @@ impl<'a> Modifiers<'a> {
 
     /// The modifiers in order.
     pub fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.0.iter().map(String::as_str)
+        self.0.iter().map(Word::as_str)
     }
 }
 
@@ -250,8 +251,8 @@ impl<'a> Modifiers<'a> {
 mod tests {
     use super::*;
 
-    fn words(dotted: &str) -> Vec<String> {
-        dotted.split('.').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    fn words(dotted: &str) -> Vec<Word> {
+        dotted.split('.').filter(|word| !word.is_empty()).map(Word::from).collect()
     }
 
     fn fit(pattern: &'static str, dotted: &str) -> bool {

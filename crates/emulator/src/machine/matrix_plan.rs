@@ -149,9 +149,10 @@ pub fn shape(word: &str) -> Option<(usize, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ptx::ast::Word;
 
     fn plan(text: &str) -> Plan {
-        let words: Vec<String> = text.split('.').map(str::to_owned).collect();
+        let words: Vec<Word> = text.split('.').map(Word::from).collect();
         Plan::of(&Modifiers(&words), Unit::Warp).unwrap()
     }
 

@@ -151,7 +151,7 @@ impl<'a> Linked<'a> {
                 self.define(&function.name, function)?
             }
             Item::Prototype(prototype) => {
-                self.prototypes.insert(prototype.label.clone());
+                self.prototypes.insert(prototype.label.to_string());
             }
             _ => {}
         }

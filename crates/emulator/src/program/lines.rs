@@ -33,6 +33,8 @@ pub struct Lines {
     own: u32,
     known: HashMap<SourcePosition, u32>,
     callers: HashMap<SourcePosition, SourcePosition>,
+    /// Which files belong to libraries, as far as they were asked for.
+    libraries: HashMap<u32, bool>,
 }
 
 impl Lines {
@@ -65,7 +67,8 @@ impl Lines {
         }
         // Where the text does not say what a library's code was inlined into, the nearest line
         // before it is a better guide than the library's own.
-        if is_library(path(told, files)) && self.own != 0 {
+        let is_library = self.is_library(told, files);
+        if is_library && self.own != 0 {
             self.current = self.own;
             return;
         }
@@ -74,22 +77,26 @@ impl Lines {
             out.push(SourceLocation { file, line: told.1, column: told.2 });
             out.len() as u32
         });
-        if !is_library(path(told, files)) {
+        if !is_library {
             self.own = self.current;
         }
     }
 
     /// The innermost place of a chain of inlined calls that lies in no library.
-    fn telling(&self, start: SourcePosition, files: &HashMap<u32, String>) -> SourcePosition {
+    fn telling(&mut self, start: SourcePosition, files: &HashMap<u32, String>) -> SourcePosition {
         let mut place = start;
         for _ in 0..DEPTH {
-            let library = is_library(path(place, files));
+            let library = self.is_library(place, files);
             match self.callers.get(&place) {
                 Some(caller) if (library || place.1 == 0) && *caller != place => place = *caller,
                 _ => break,
             }
         }
         place
+    }
+
+    fn is_library(&mut self, place: SourcePosition, files: &HashMap<u32, String>) -> bool {
+        *self.libraries.entry(place.0).or_insert_with(|| is_library(path(place, files)))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Names in a function's body, with the nesting of its braces.
 
 use crate::isa::Type;
-use crate::ptx::ast::Variable;
+use crate::ptx::ast::{Variable, Word};
+use compact_str::format_compact;
 use std::collections::HashMap;
 
 /// Where a named thing lies.
@@ -45,8 +46,8 @@ impl Symbol {
 const COMPONENTS: [[&str; 2]; 4] = [["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]];
 
 /// The name of a component of a vector.
-pub fn component(vector: &str, index: u32) -> String {
-    format!("{vector}.{}", COMPONENTS[index as usize % COMPONENTS.len()][0])
+pub fn component(vector: &str, index: u32) -> Word {
+    format_compact!("{vector}.{}", COMPONENTS[index as usize % COMPONENTS.len()][0])
 }
 
 /// Registers `%r0` to `%r9`, declared as `%r<10>`, or so many vectors.

@@ -1,6 +1,10 @@
 //! The syntax tree of a PTX module: what the text says, nothing decided yet.
 //!
-//! Names stay strings and opcodes stay dotted words; [`crate::program`] gives them meaning.
+//! Names stay words and opcodes stay dotted ones; [`crate::program`] gives them meaning.
+
+/// A word of a statement: an opcode, a modifier, a name. It holds up to 24 bytes in itself, which nearly all words are: a
+/// module has millions of them, and strings on the heap would be half of its loading time.
+pub type Word = compact_str::CompactString;
 
 /// A place in the PTX text, both counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,7 +185,7 @@ pub struct Function {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// `name:`
-    Label(String),
+    Label(Word),
     /// A declaration (`.reg`, `.shared`, `.local`, `.param`); boxed, for it is large and rare.
     Variable(Box<Variable>),
     /// `{ … }`: a scope of names.
@@ -202,7 +206,7 @@ pub enum Statement {
     /// `label: .branchtargets a, b;`
     BranchTargets {
         /// Label of the list.
-        label: String,
+        label: Word,
         /// Targets, in order.
         targets: Vec<String>,
     },
@@ -211,7 +215,7 @@ pub enum Statement {
     /// `label: .calltargets a, b;`
     CallTargets {
         /// Label of the list.
-        label: String,
+        label: Word,
         /// Functions.
         targets: Vec<String>,
     },
@@ -236,7 +240,7 @@ pub struct InlinedAt {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prototype {
     /// Label.
-    pub label: String,
+    pub label: Word,
     /// Return parameters.
     pub returns: Vec<Variable>,
     /// Parameters.
@@ -253,9 +257,9 @@ pub struct Instruction {
     /// `@p` or `@!p`.
     pub guard: Option<Guard>,
     /// First word: `ld`, `add`, `bra`.
-    pub opcode: String,
+    pub opcode: Word,
     /// Dotted words after it, in order, without dots; `::` stays (`shared::cluster`).
-    pub modifiers: Vec<String>,
+    pub modifiers: Vec<Word>,
     /// Operands, in order.
     pub operands: Vec<Operand>,
     /// Where it stands.
@@ -268,7 +272,7 @@ pub struct Guard {
     /// `@!p`
     pub negated: bool,
     /// Name of the predicate register.
-    pub predicate: String,
+    pub predicate: Word,
 }
 
 /// An operand.
@@ -276,13 +280,13 @@ pub struct Guard {
 pub enum Operand {
     /// A register, special register (`%tid.x` stays one name), label, function, variable, or `_`;
     /// for `vmad` with a minus before it.
-    Name(String),
+    Name(Word),
     /// `!p`
-    Not(String),
+    Not(Word),
     /// A number.
     Number(Number),
     /// `-%r1`-like negation of a name does not exist in PTX; `name+offset` outside brackets does.
-    NameOffset(String, i64),
+    NameOffset(Word, i64),
     /// `[base+offset]`; a tensor access has coordinates: `[map, {x, y}]`.
     Address {
         /// Register, variable, parameter or number.

@@ -220,9 +220,9 @@ fn separate(trees: &mut [Module]) {
 
 type Names = HashMap<String, String>;
 
-fn rename(name: &mut String, names: &Names) {
-    if let Some(new) = names.get(name) {
-        new.clone_into(name);
+fn rename<N: AsRef<str> + for<'a> From<&'a str>>(name: &mut N, names: &Names) {
+    if let Some(new) = names.get(AsRef::<str>::as_ref(name)) {
+        *name = N::from(new);
     }
 }
 
@@ -272,9 +272,9 @@ fn declared(body: &[Statement], own: &mut HashSet<String>) {
         match statement {
             Statement::Label(label)
             | Statement::BranchTargets { label, .. }
-            | Statement::CallTargets { label, .. } => drop(own.insert(label.clone())),
+            | Statement::CallTargets { label, .. } => drop(own.insert(label.to_string())),
             Statement::Variable(variable) => drop(own.insert(variable.name.clone())),
-            Statement::Prototype(prototype) => drop(own.insert(prototype.label.clone())),
+            Statement::Prototype(prototype) => drop(own.insert(prototype.label.to_string())),
             Statement::Block(block) => declared(block, own),
             _ => {}
         }

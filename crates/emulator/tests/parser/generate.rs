@@ -63,14 +63,14 @@ fn directive() -> impl Strategy<Value = (String, Vec<i64>)> {
 fn statement() -> impl Strategy<Value = Statement> {
     let leaf = prop_oneof![
         instruction().prop_map(Statement::Instruction),
-        name().prop_map(Statement::Label),
+        word().prop_map(Statement::Label),
         register().prop_map(|one| Statement::Variable(Box::new(one))),
         (any::<(u32, u32, u32)>(), option::of(inlined_at())).prop_map(
             |((file, line, column), inlined_at)| Statement::Loc { file, line, column, inlined_at }
         ),
-        (name(), vec(name(), 1..4))
+        (word(), vec(name(), 1..4))
             .prop_map(|(label, targets)| Statement::BranchTargets { label, targets }),
-        (name(), vec(name(), 1..4))
+        (word(), vec(name(), 1..4))
             .prop_map(|(label, targets)| Statement::CallTargets { label, targets }),
         prototype().prop_map(Statement::Prototype),
         quoted().prop_map(Statement::Pragma),
@@ -86,9 +86,11 @@ fn inlined_at() -> impl Strategy<Value = InlinedAt> {
 
 fn instruction() -> impl Strategy<Value = Instruction> {
     let guard =
-        (any::<bool>(), name()).prop_map(|(negated, predicate)| Guard { negated, predicate });
+        (any::<bool>(), word()).prop_map(|(negated, predicate)| Guard { negated, predicate });
     let modifier = "[a-zA-Z0-9_]{1,5}(::[a-z0-9]{1,4}){0,2}";
-    (option::of(guard), "[a-z][a-z0-9]{0,4}", vec(modifier, 0..4), vec(operand(), 0..4)).prop_map(
+    let (opcode, modifier) =
+        ("[a-z][a-z0-9]{0,4}".prop_map(Word::from), modifier.prop_map(Word::from));
+    (option::of(guard), opcode, vec(modifier, 0..4), vec(operand(), 0..4)).prop_map(
         |(guard, opcode, modifiers, operands)| Instruction {
             guard,
             opcode,
@@ -123,7 +125,7 @@ fn operand() -> impl Strategy<Value = Operand> {
 
 fn prototype() -> impl Strategy<Value = Prototype> {
     let preserve = (0..i64::MAX).prop_map(|n| ("abi_preserve".to_owned(), vec![n]));
-    let signature = (name(), vec(parameter(), 0..2), vec(parameter(), 0..3));
+    let signature = (word(), vec(parameter(), 0..2), vec(parameter(), 0..3));
     (signature, any::<bool>(), vec(preserve, 0..2)).prop_map(
         |((label, returns, params), noreturn, directives)| Prototype {
             label,
@@ -206,9 +208,14 @@ fn name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-zA-Z][a-zA-Z0-9_$]{0,5}", "%[a-z]{1,2}[0-9]{0,3}", "[_$][A-Z0-9_]{0,5}"]
 }
 
+/// A name, as a statement has it.
+fn word() -> impl Strategy<Value = Word> {
+    name().prop_map(Word::from)
+}
+
 /// A name that may have a component.
-fn dotted() -> impl Strategy<Value = String> {
-    (name(), option::of("\\.[xyzw]")).prop_map(|(name, part)| name + &part.unwrap_or_default())
+fn dotted() -> impl Strategy<Value = Word> {
+    (word(), option::of("\\.[xyzw]")).prop_map(|(name, part)| name + &part.unwrap_or_default())
 }
 
 fn quoted() -> impl Strategy<Value = String> {

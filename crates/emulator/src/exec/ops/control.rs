@@ -89,7 +89,7 @@ pub fn call(
         [Operand::Name(prototype)] => (&[][..], Some(prototype)),
         _ => return Err(emitter.invalid("these are not the operands of a `call`")),
     };
-    let function = emitter.linked.functions.get(callee).copied();
+    let function = emitter.linked.functions.get(callee.as_str()).copied();
     let formals = function.map_or(&[][..], |function| function.params.as_slice());
     let args =
         args.iter().enumerate().map(|(index, arg)| argument(emitter, arg, formals.get(index)));

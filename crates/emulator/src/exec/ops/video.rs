@@ -280,7 +280,7 @@ fn video(instruction: &Instruction, modifiers: &Modifiers<'_>) -> Option<Video> 
 fn split(operand: &Operand) -> (Operand, Option<&str>) {
     match operand {
         Operand::Name(name) if !name.starts_with("%tid") => match name.rsplit_once('.') {
-            Some((register, selector)) => (Operand::Name(register.to_owned()), Some(selector)),
+            Some((register, selector)) => (Operand::Name(register.into()), Some(selector)),
             None => (operand.clone(), None),
         },
         _ => (operand.clone(), None),
@@ -335,7 +335,7 @@ pub fn scalar(
     }
     let negative = [minus[0] ^ minus[1], minus.get(2) == Some(&true)];
     let plain = |operand: Operand| match operand {
-        Operand::Name(name) => Operand::Name(name.trim_start_matches('-').to_owned()),
+        Operand::Name(name) => Operand::Name(name.trim_start_matches('-').into()),
         operand => operand,
     };
     let (a, b, c) = (plain(a), plain(b), c.cloned().map(plain));

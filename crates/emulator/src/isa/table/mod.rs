@@ -95,7 +95,7 @@ pub(super) fn forms_of(opcode: &str) -> &'static [(usize, Pattern)] {
 
 /// The form that an instruction with these modifiers has.
 #[cfg(test)]
-pub(super) fn form_of(opcode: &str, modifiers: &[String]) -> &'static Form {
+pub(super) fn form_of(opcode: &str, modifiers: &[crate::ptx::ast::Word]) -> &'static Form {
     let fits = |(_, pattern): &&(usize, Pattern)| pattern.matches(modifiers);
     &FORMS[forms_of(opcode).iter().find(fits).expect("the table has it").0]
 }
@@ -104,6 +104,7 @@ pub(super) fn form_of(opcode: &str, modifiers: &[String]) -> &'static Form {
 mod tests {
     use super::*;
     use crate::isa::{Class, Modifiers};
+    use crate::ptx::ast::Word;
 
     #[test]
     fn spellings_have_classes() {
@@ -131,7 +132,7 @@ mod tests {
             ("bra.uni", Class::Control),
             ("ret", Class::Control),
         ] {
-            let mut words = spelling.split('.').map(str::to_owned);
+            let mut words = spelling.split('.').map(Word::from);
             let (opcode, words) = (words.next().unwrap(), words.collect::<Vec<_>>());
             let form = form_of(&opcode, &words);
             assert_eq!((form.properties.class)(&Modifiers(&words)), class, "{spelling}");

@@ -8,7 +8,7 @@ use crate::isa::{Form, Modifiers, Order, Properties};
 use crate::machine::{
     ALWAYS, Effect, FunctionInfo, Handler, LANES, Op, PassedRegister, Program, Spelling, Stack,
 };
-use crate::ptx::ast;
+use crate::ptx::ast::{self, Word};
 use std::collections::HashMap;
 
 /// Which parameter memory a function's `.param` space is.
@@ -25,7 +25,7 @@ pub(super) struct Fixup {
     pub(super) op: usize,
     /// Position in a table, for `brx.idx`.
     pub(super) entry: Option<usize>,
-    pub(super) label: String,
+    pub(super) label: Word,
     pub(super) scope: usize,
     pub(super) line: u32,
 }
@@ -47,6 +47,8 @@ pub struct Emitter<'m> {
     pub(super) order: Order,
     pub(super) spelling: u32,
     pub(super) spellings: HashMap<String, u32>,
+    /// Room for the words of an instruction.
+    spelled: String,
     pub(super) effect: Effect,
     pub(super) after: Vec<Op>,
     pub(super) info: FunctionInfo,
@@ -56,7 +58,7 @@ pub struct Emitter<'m> {
     pub returned: Vec<PassedRegister>,
     pub(super) scopes: Vec<Scope>,
     pub(super) parents: Vec<usize>,
-    pub(super) labels: HashMap<(usize, String), u32>,
+    pub(super) labels: HashMap<(usize, Word), u32>,
     pub(super) fixups: Vec<Fixup>,
     pub(super) param_row: u32,
     pub(super) sinks: [Option<u32>; 2],
@@ -90,6 +92,7 @@ impl<'m> Emitter<'m> {
             order: Order::WEAK,
             spelling: 0,
             spellings: HashMap::new(),
+            spelled: String::new(),
             effect: Effect::default(),
             after: Vec::new(),
             info: FunctionInfo::default(),
@@ -180,13 +183,21 @@ impl<'m> Emitter<'m> {
 
     /// Keeps the opcode and the modifiers of the instruction at hand.
     pub fn spell(&mut self, instruction: &ast::Instruction) {
-        let words = std::iter::once(&instruction.opcode).chain(&instruction.modifiers);
-        let text = words.map(String::as_str).collect::<Vec<_>>().join(".");
-        let known = &mut self.program.spellings;
-        self.spelling = *self.spellings.entry(text).or_insert_with_key(|text| {
-            known.push(Spelling::new(text));
-            known.len() as u32 - 1
+        let mut text = std::mem::take(&mut self.spelled);
+        text.clear();
+        text.push_str(&instruction.opcode);
+        for modifier in &instruction.modifiers {
+            text.push('.');
+            text.push_str(modifier);
+        }
+        self.spelling = self.spellings.get(&text).copied().unwrap_or_else(|| {
+            let known = &mut self.program.spellings;
+            known.push(Spelling::new(&text));
+            let number = known.len() as u32 - 1;
+            self.spellings.insert(text.clone(), number);
+            number
         });
+        self.spelled = text;
     }
 
     /// Begins an instruction.

@@ -43,7 +43,7 @@ impl Emitter<'_> {
             let line = fixup.line;
             let target = self
                 .label(&fixup)
-                .ok_or_else(|| LoadError::Unresolved { symbol: fixup.label.clone(), line })?;
+                .ok_or_else(|| LoadError::Unresolved { symbol: fixup.label.to_string(), line })?;
             let imm = &mut self.program.ops[fixup.op].imm;
             match fixup.entry {
                 None => *imm = u64::from(target),
@@ -101,7 +101,7 @@ impl Emitter<'_> {
     /// Defines a label here.
     pub fn define_label(&mut self, name: &str) -> Result<(), LoadError> {
         let (id, here) = (self.scope().id, self.here());
-        match self.labels.insert((id, name.to_owned()), here) {
+        match self.labels.insert((id, name.into()), here) {
             None => Ok(()),
             Some(_) => Err(self.invalid(format!("label `{name}` is defined twice"))),
         }
@@ -110,7 +110,7 @@ impl Emitter<'_> {
     /// Makes the immediate of the operation `op` the target `label`, or that entry of its table.
     pub fn target(&mut self, op: usize, entry: Option<usize>, label: &str) {
         let (scope, line) = (self.scope().id, self.line);
-        self.fixups.push(Fixup { op, entry, label: label.to_owned(), scope, line });
+        self.fixups.push(Fixup { op, entry, label: label.into(), scope, line });
     }
 
     /// What a name stands for.

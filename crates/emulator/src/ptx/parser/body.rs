@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::super::ast::{
-    Guard, InlinedAt, Instruction, Linkage, Operand, Position, Statement, Variable,
+    Guard, InlinedAt, Instruction, Linkage, Operand, Position, Statement, Variable, Word,
 };
 use super::super::lexer::TokenKind;
 use super::{Parser, Result};
@@ -56,16 +56,15 @@ impl<'a> Parser<'a> {
             return Err(super::ParseError::new(position, label, "a label without dots"));
         }
         self.take()?;
-        let label = label.to_owned();
         statements.push(match self.dot() {
             Some("branchtargets") => {
-                Statement::BranchTargets { label, targets: self.names("a label")? }
+                Statement::BranchTargets { label: label.into(), targets: self.names("a label")? }
             }
             Some("calltargets") => {
-                Statement::CallTargets { label, targets: self.names("a function")? }
+                Statement::CallTargets { label: label.into(), targets: self.names("a function")? }
             }
-            Some("callprototype") => Statement::Prototype(self.prototype(label)?),
-            _ => Statement::Label(label),
+            Some("callprototype") => Statement::Prototype(self.prototype(label.into())?),
+            _ => Statement::Label(label.into()),
         });
         Ok(())
     }
@@ -138,7 +137,7 @@ impl<'a> Parser<'a> {
         let position = self.position();
         self.take()?;
         let negated = self.accept(b'!')?;
-        let predicate = self.name("a predicate")?;
+        let predicate = self.name("a predicate")?.into();
         if self.token.kind != TokenKind::Word {
             return self.wrong("an instruction");
         }
@@ -158,14 +157,14 @@ impl<'a> Parser<'a> {
         if !opcode.starts_with(|first: char| first.is_ascii_alphabetic()) {
             return Err(super::ParseError::new(position, word, "an instruction"));
         }
-        let mut modifiers: Vec<String> = words.map(str::to_owned).collect();
+        let mut modifiers: Vec<Word> = words.map(Word::from).collect();
         while let Some(modifier) = self.dot() {
-            modifiers.push(modifier.to_owned());
+            modifiers.push(modifier.into());
             self.take()?;
         }
         self.negatives = opcode == "vmad";
         let operands = self.operands()?;
-        let opcode = opcode.to_owned();
+        let opcode = opcode.into();
         Ok(Statement::Instruction(Instruction { guard, opcode, modifiers, operands, position }))
     }
 

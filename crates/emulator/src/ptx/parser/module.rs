@@ -1,7 +1,7 @@
 //! Module level: the header, functions, variables, debug data.
 
 use super::super::ast::{
-    Function, Item, Linkage, Module, Position, Prototype, Statement, Variable,
+    Function, Item, Linkage, Module, Position, Prototype, Statement, Variable, Word,
 };
 use super::super::lexer::TokenKind;
 use super::{Parser, Result, wrong_at};
@@ -229,13 +229,13 @@ impl Parser<'_> {
         let label = self.name("a label")?;
         self.expect(b':', "`:` behind a label")?;
         if self.at_dot("callprototype") {
-            return self.prototype(label).map(Item::Prototype);
+            return self.prototype(label.into()).map(Item::Prototype);
         }
         Ok(Item::Label(label))
     }
 
     /// `.callprototype (returns) _ (parameters) .noreturn;`
-    pub(super) fn prototype(&mut self, label: String) -> Result<Prototype> {
+    pub(super) fn prototype(&mut self, label: Word) -> Result<Prototype> {
         self.take()?;
         let returns = self.parameters()?;
         self.name("`_`")?;

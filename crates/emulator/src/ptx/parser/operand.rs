@@ -1,6 +1,8 @@
 //! Operands of instructions.
 
-use super::super::ast::Operand;
+use compact_str::format_compact;
+
+use super::super::ast::{Operand, Word};
 use super::super::lexer::TokenKind;
 use super::{Parser, Result};
 
@@ -24,18 +26,18 @@ impl Parser<'_> {
     }
 
     /// A name that may have a component: `%tid.x`.
-    fn value_name(&mut self) -> Result<String> {
+    fn value_name(&mut self) -> Result<Word> {
         if self.token.kind != TokenKind::Word || self.token.text == "%" {
             return self.wrong("a name");
         }
-        Ok(self.take()?.text.to_owned())
+        Ok(self.take()?.text.into())
     }
 
     /// `-4`, or `-a`, which only `vmad` takes: a name with its sign.
     fn negative(&mut self) -> Result<Operand> {
         self.take()?;
         if self.token.kind == TokenKind::Word {
-            return Ok(Operand::Name(format!("-{}", self.value_name()?)));
+            return Ok(Operand::Name(format_compact!("-{}", self.value_name()?)));
         }
         self.signed_literal().map(|number| Operand::Number(super::number::negate(number)))
     }

@@ -16,7 +16,8 @@ const FRAME_BYTES: usize = 256;
 const LEVELS: usize = 16;
 
 /// The bytes of stack that a thread of this module may need, or 0 where the driver knows it.
-pub(crate) fn needed(ptx: &str) -> usize {
+#[must_use]
+pub fn needed(ptx: &str) -> usize {
     let functions = read(ptx);
     let mut walk = Walk { functions: &functions, found: HashMap::new(), open: Vec::new() };
     let entries: Vec<_> = functions.iter().filter(|(_, function)| function.is_entry).collect();
@@ -74,8 +75,9 @@ fn body<'a>(lines: &mut Lines<'a>) -> Option<Function<'a>> {
         if depth == 0 && line.ends_with(';') {
             return None;
         }
-        depth += line.matches('{').count();
-        depth -= line.matches('}').count().min(depth);
+        let braces = |brace: u8| line.bytes().filter(|byte| *byte == brace).count();
+        depth += braces(b'{');
+        depth -= braces(b'}').min(depth);
         match callee(line) {
             Some(address) if address.starts_with('%') => function.calls_addresses = true,
             Some(name) => function.calls.push(name),
