@@ -85,7 +85,7 @@ pub struct Arguments {
     note = "write `kernels_gpu::attention_kernels! {{ NAME, {Self}, {T} }}` in the kernel crate that declares `{Self}`"
 )]
 pub trait AttentionKernel<T: Pod>: Score {
-    /// Enqueues a kernel. `pages` and `lengths` may be empty, and so may `lse`; `parts` is empty without splits.
+    /// Enqueues a kernel. `pages`, `lengths` and `lse` may be empty; so are `offsets`, of queries and of keys, where these are not packed, and `parts` without splits.
     ///
     /// # Errors
     /// Those of the launch.
@@ -102,6 +102,7 @@ pub trait AttentionKernel<T: Pod>: Score {
         v: &impl DeviceRead<T>,
         pages: &impl DeviceRead<u32>,
         lengths: &impl DeviceRead<u32>,
+        offsets: [&impl DeviceRead<u32>; 2],
         parts: &mut impl DeviceWrite<f32>,
         lse: &mut impl DeviceWrite<f32>,
         o: &mut impl DeviceWrite<T>,
@@ -134,22 +135,25 @@ macro_rules! attention_kernels {
             v: &[$t],
             pages: &[u32],
             lengths: &[u32],
+            query_offsets: &[u32],
+            key_offsets: &[u32],
             mut parts: ::cuda_std::prelude::DisjointSlice<f32>,
             mut lse: ::cuda_std::prelude::DisjointSlice<f32>,
             mut o: ::cuda_std::prelude::DisjointSlice<$t>,
             score: $c,
         ) {
-            use $crate::attention::{combine, hopper, output::Output, warps};
+            use $crate::attention::{Batches, combine, hopper, output::Output, warps};
             let factor = $crate::attention::factor_of::<$c>(&problem);
             let (to, work) = (o.as_mut_ptr(), (&schedule, &problem));
             let output = Output::new(&problem, factor, to, &mut lse, &mut parts);
             let (q, k, v) = (q.as_ptr(), k.as_ptr(), v.as_ptr());
-            let operands = warps::Operands { q, k, v, pages, lengths };
-            let (of_hopper, score) = ((&schedule, &problem, pages, lengths), (score, factor));
+            let batches = Batches { lengths, queries: query_offsets, keys: key_offsets };
+            let operands = warps::Operands { q, k, v, pages, batches };
+            let (of_hopper, score) = ((&schedule, &problem, pages, batches), (score, factor));
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
-                    0 => combine::combine::<$t>(&problem, parts.as_mut_ptr(), &mut lse, to),
+                    0 => combine::combine::<$t>((&problem, batches), parts.as_mut_ptr(), &mut lse, to),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     64 => hopper::attend::<$t, $c, 64, 1, 8, 192, 12, 8>(maps, of_hopper, score, output),
@@ -183,6 +187,7 @@ macro_rules! attention_kernels {
                 v: &impl ::cuda_std::launch::DeviceRead<$t>,
                 pages: &impl ::cuda_std::launch::DeviceRead<u32>,
                 lengths: &impl ::cuda_std::launch::DeviceRead<u32>,
+                offsets: [&impl ::cuda_std::launch::DeviceRead<u32>; 2],
                 parts: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 lse: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 o: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
@@ -192,7 +197,8 @@ macro_rules! attention_kernels {
                 macro_rules! launch {
                     ($form:literal) => {
                         $name::<$form>::launch(
-                            on, grid, maps, schedule, problem, q, k, v, pages, lengths, parts, lse, o, self,
+                            on, grid, maps, schedule, problem, q, k, v, pages, lengths, offsets[0], offsets[1],
+                            parts, lse, o, self,
                         )
                     };
                 }

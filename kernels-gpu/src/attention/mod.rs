@@ -13,6 +13,7 @@
 //! and which keys a query sees, is a functor, a [`Score`]. The host's `ops::attention` checks shapes and chooses the kernel.
 
 pub mod backward;
+pub mod batch;
 pub mod combine;
 pub mod form;
 pub mod hopper;
@@ -28,7 +29,8 @@ pub mod steps;
 pub mod warps;
 mod work;
 
-pub use problem::{Lengths, Problem, RowStrides};
+pub use batch::{Batch, Batches, Segment};
+pub use problem::{Lengths, PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides};
 pub use score::{Alibi, Band, Keys, Place, Score, SoftCap};
 pub use work::{Schedule, Work};
 

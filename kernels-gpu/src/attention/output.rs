@@ -15,7 +15,7 @@ pub struct Output<'a, T> {
     /// Factor of scores in exponents to base 2.
     factor: f32,
     o: *mut T,
-    /// Logarithms of sums, `[batches, heads, queries]`; null if they are not wanted.
+    /// Logarithms of sums, `[batches, heads, queries]`, of packed queries `[heads, queries of all batches]`; null if they are not wanted.
     lse: *mut f32,
     /// With splits: results of the parts, `[splits, batches · heads · queries, value_depth]`, and after them their logarithms, `[splits, …]`.
     parts: *mut f32,
@@ -59,11 +59,12 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         is_first: bool,
     ) -> Option<OutputRow<T>> {
         let problem = self.problem;
-        if row >= problem.rows() {
+        if row >= work.rows(problem) {
             return None;
         }
         let (head, query) = problem.place_of_row(work.head, row);
-        let index = problem.index(work.batch, head, query);
+        let queries = work.batch.queries;
+        let index = problem.index(queries.batch, head, queries.first + query);
         // A row that sees no key is 0. (A sum of NaN is not.)
         let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
         let lse = if sum == 0.0 {
@@ -86,7 +87,7 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
             if is_first && !self.lse.is_null() {
                 self.lse.add(index).write(lse);
             }
-            let to = self.o.add(problem.o.index(work.batch, head, query));
+            let to = self.o.add(queries.index(problem.o, head, query));
             Some(OutputRow::new(to, inverse, depth))
         }
     }

@@ -24,13 +24,13 @@ use cuda_std::gpu_only;
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS: usize>(
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
     (schedule, problem): (&Schedule, &BackwardProblem),
     (score, factor): (C, f32),
 ) {
     let forward = &problem.forward;
     let sizes = (ROWS as u32, ROWS as u32);
-    let work = schedule.work(forward, score, thread::block_idx_x(), sizes, |_| forward.lengths());
+    let work = schedule.work(forward, score, thread::block_idx_x(), sizes, operands.batches);
     let thread = thread::index_in_block() as usize;
     let (own_row, lane) = (thread / 32 * ROWS_OF_WARP, thread % 32);
     let memory = Memory::<D>::get();
@@ -41,15 +41,15 @@ pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS:
     let of_keys = Pair::of_keys(problem, operands);
     let copy = |at: u32| {
         let (head, first) = (forward.kv_head(work.head), at * ROWS as u32);
-        let place = Place { batch: work.batch, head, first, len: forward.keys };
+        let place = Place { rows: work.batch.keys, head, first };
         // SAFETY: the stage is free, and nothing reads it before the barrier below.
         unsafe { of_keys.copy::<D>(memory.stage(at), place) };
     };
     // SAFETY: the caller's promise; every thread takes the same way through the barriers.
     unsafe {
         if first < at {
-            let (batch, head) = (work.batch, work.head);
-            let place = Place { batch, head, first: work.row, len: forward.queries };
+            let rows = work.batch.queries;
+            let place = Place { rows, head: work.head, first: work.row };
             Pair::of_queries(problem, operands).copy::<D>(memory.tiles(), place);
             copy(at - 1);
         }
@@ -95,16 +95,17 @@ impl<'a, C: Score> Sixteen<'a, C> {
     fn new<T>(
         problem: &'a BackwardProblem,
         work: &'a Work,
-        operands: Operands<T>,
+        operands: Operands<'_, T>,
         (score, factor): (C, f32),
         row: u32,
         lane: usize,
     ) -> Self {
         let forward = &problem.forward;
         let of_query = |query: u32, values: *const f32| {
-            let index = forward.index(work.batch, work.head, query);
+            let rows = work.batch.queries;
+            let index = forward.index(rows.batch, work.head, rows.first + query);
             // SAFETY: a query that is inside.
-            if query < forward.queries { unsafe { values.add(index).read() } } else { 0.0 }
+            if query < rows.len { unsafe { values.add(index).read() } } else { 0.0 }
         };
         let lse = [row, row + 8].map(|query| exponent_of(of_query(query, operands.lse)));
         let delta = [row, row + 8].map(|query| of_query(query, operands.delta));
@@ -170,11 +171,11 @@ unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
     row: u32,
     lane: usize,
 ) {
-    let forward = &problem.forward;
-    if row < forward.queries {
+    let (forward, rows) = (&problem.forward, work.batch.queries);
+    if row < rows.len {
         // SAFETY: the caller's promise.
         unsafe {
-            let to = to.add(problem.d_q.index(work.batch, work.head, row));
+            let to = to.add(rows.index(problem.d_q, work.head, row));
             let row = OutputRow::new(to, forward.scale, forward.depth as usize);
             row.write::<COLUMNS>(2 * (lane % 4), |eight| {
                 let tile = sums.0[eight];

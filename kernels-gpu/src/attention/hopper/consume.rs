@@ -3,9 +3,9 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::output::Output;
-use super::super::scores::{First, left_operands, lengths_of, mask};
+use super::super::scores::{First, left_operands, mask};
 use super::super::softmax::Rows;
-use super::super::{Problem, Schedule, Score, Work};
+use super::super::{Batches, Problem, Schedule, Score, Work};
 use super::{Block, Half, KeyTile, QueryTile, ROWS_OF_TILE, SPAN};
 use crate::prelude::*;
 use bytemuck::Zeroable;
@@ -36,7 +36,7 @@ pub(super) unsafe fn all<
     const S: usize,
 >(
     block: Block<BOXES, N, S>,
-    (schedule, problem, lengths): (&Schedule, &Problem, &[u32]),
+    (schedule, problem, batches): (&Schedule, &Problem, Batches<'_>),
     (score, factor): (C, f32),
     output: Output<'_, T>,
     own: usize,
@@ -59,8 +59,7 @@ pub(super) unsafe fn all<
         }
         while index < len {
             let sizes = (ROWS_OF_TILE as u32, N as u32);
-            let lengths = |batch| lengths_of(problem, lengths, batch);
-            let work = schedule.work(problem, score, index, sizes, lengths);
+            let work = schedule.work(problem, score, index, sizes, batches);
             index += thread::grid_dim_x();
             let row = work.row + (own * ROWS + row) as u32;
             let half = Half64 { problem, work: &work, score, factor, own, row, column };

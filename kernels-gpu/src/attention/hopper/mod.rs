@@ -18,7 +18,7 @@ pub(in crate::attention) mod consume;
 mod produce;
 
 use super::output::Output;
-use super::{Problem, Schedule, Score};
+use super::{Batches, Problem, Schedule, Score};
 use crate::matmul::Value;
 use crate::prelude::*;
 use cuda_std::copy::*;
@@ -96,7 +96,8 @@ impl Half for f16 {}
 /// - `maps` are those of the queries, keys and values: boxes of [`QueryBox`] and [`KeyBox`]. The dimensions of keys and values are batches, heads, rows,
 ///   elements, those of queries batches, packed heads, queries, heads of a packed one, elements.
 /// - The schedule is one of tiles of [`ROWS_OF_TILE`] rows. Of keys in pages, the dimensions are pages, heads, keys of a page, elements, and boxes have
-///   [`rows_of_box`] keys; `work` has the table of pages, and the lengths of the batches, which may be empty.
+///   [`rows_of_box`] keys; `work` has the table of pages, and what is known of the batches on the device.
+/// - Maps of packed tensors are as [`Segment::coordinates`](super::Segment::coordinates) has it.
 /// - `output` has every element that the problem leads to.
 #[gpu_only]
 #[inline(always)]
@@ -111,7 +112,7 @@ pub unsafe fn attend<
     const S: usize,
 >(
     maps: GridConstant<'_, [MapWords; 3]>,
-    work: (&Schedule, &Problem, &[u32], &[u32]),
+    work: (&Schedule, &Problem, &[u32], Batches<'_>),
     score: (C, f32),
     output: Output<'_, T>,
 ) where
@@ -133,8 +134,8 @@ pub unsafe fn attend<
             }
         } else {
             raise_registers::<232>();
-            let (schedule, problem, _, lengths) = work;
-            let work = (schedule, problem, lengths);
+            let (schedule, problem, _, batches) = work;
+            let work = (schedule, problem, batches);
             consume::all::<T, C, D, BOXES, E, N, F, S>(block, work, score, output, group - 1);
         }
     }

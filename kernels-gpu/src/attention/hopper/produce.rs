@@ -2,8 +2,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::super::scores::lengths_of;
-use super::super::{Problem, Schedule, Score, Work};
+use super::super::{Batch, Batches, Problem, Schedule, Score, Work};
 use super::{Block, KeyBox, KeyTile, QueryBox, ROWS_OF_TILE, SPAN, rows_of_box};
 use crate::prelude::*;
 use cuda_std::copy::*;
@@ -19,7 +18,7 @@ use cuda_std::grid_constant::{GridConstant, MapWords};
 pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
     block: Block<BOXES, N, S>,
     maps: GridConstant<'_, [MapWords; 3]>,
-    (schedule, problem, pages, lengths): (&Schedule, &Problem, &[u32], &[u32]),
+    (schedule, problem, pages, batches): (&Schedule, &Problem, &[u32], Batches<'_>),
     score: impl Score,
 ) {
     let pages = Pages { problem, table: pages };
@@ -29,12 +28,12 @@ pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
     let mut index = thread::block_idx_x();
     while index < len {
         let sizes = (ROWS_OF_TILE as u32, N as u32);
-        let lengths = |batch| lengths_of(problem, lengths, batch);
-        let work = schedule.work(problem, score, index, sizes, lengths);
+        let work = schedule.work(problem, score, index, sizes, batches);
         index += thread::grid_dim_x();
-        let (batch, head) = (work.batch as i32, work.head as i32);
         let kv_head = problem.kv_head(work.head << problem.pack) as i32;
-        let query = (work.row >> problem.pack) as i32;
+        let Batch { queries: of_queries, keys: of_keys, .. } = work.batch;
+        let (is_packed, query) = (problem.has_packed_queries(), work.row >> problem.pack);
+        let [batch, query] = of_queries.coordinates(query, problem.queries, is_packed);
         if work.blocks.0 >= work.blocks.1 {
             continue;
         }
@@ -44,7 +43,7 @@ pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
                 let map = maps.map::<QueryBox, Swizzle128>(0);
                 for part in 0..BOXES {
                     let to = slot.as_mut_ptr().cast::<Tile<QueryBox, Swizzle128>>().add(part);
-                    let at = [batch, head, query, 0, 64 * part as i32];
+                    let at = [batch, work.head as i32, query, 0, 64 * part as i32];
                     map.load(to, at, slot.barrier());
                 }
             });
@@ -52,10 +51,12 @@ pub(super) unsafe fn all<const BOXES: usize, const N: usize, const S: usize>(
                 ring.fill_by_warp(|slot| {
                     let (map, first) = (maps.map::<KeyBox<N>, Swizzle128>(map), index * N as u32);
                     if problem.pages == 0 {
+                        let is_packed = problem.has_packed_keys();
+                        let [batch, first] = of_keys.coordinates(first, problem.keys, is_packed);
                         for part in 0..BOXES {
                             let to =
                                 slot.as_mut_ptr().cast::<Tile<KeyBox<N>, Swizzle128>>().add(part);
-                            let at = [batch, kv_head, first as i32, 64 * part as i32];
+                            let at = [batch, kv_head, first, 64 * part as i32];
                             map.load(to, at, slot.barrier());
                         }
                     } else {
@@ -103,9 +104,9 @@ impl Pages<'_> {
         while row < N as u32 {
             let key = first + row;
             let entry =
-                work.batch as usize * problem.pages as usize + (key >> problem.page) as usize;
+                work.batch.index as usize * problem.pages as usize + (key >> problem.page) as usize;
             // A page behind all others is outside of the tensor: zeros.
-            let is_inside = key < work.lengths.keys;
+            let is_inside = key < work.batch.keys.len;
             // SAFETY: the table has an entry for each page of the batch's keys.
             let page =
                 if is_inside { unsafe { *table.get_unchecked(entry) } } else { problem.page_count };

@@ -41,7 +41,7 @@ pub(super) unsafe fn all<
     block: Block<BOXES, M>,
     problem: &BackwardProblem,
     tile: &Tile,
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
     (score, factor): (C, f32),
     own: usize,
 ) where
@@ -234,15 +234,15 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     {
         let mut slopes = Accumulator::<f32, M>::zeroed();
         if C::CHANGES {
-            let (forward, batch) = (&self.problem.forward, self.tile.batch);
+            let batch = &self.tile.batch;
             let first = at.index * M as u32 + self.column as u32;
             let place = |index: usize| {
                 let query = first + query_of(index);
-                let own = query as i32 + forward.keys as i32 - forward.queries as i32;
+                let own = query as i32 + batch.keys.len as i32 - batch.queries.len as i32;
                 let key = self.key + 8 * (index as u32 / 2 % 2);
-                PlaceOfScore { batch, head: at.head, query, key, own }
+                PlaceOfScore { batch: batch.index, head: at.head, query, key, own }
             };
-            let scale = forward.scale;
+            let scale = self.problem.forward.scale;
             slopes.combine(scores, |at, _, sum| self.score.slope(sum * scale, place(at)));
             scores.map(|at, sum| self.score.apply(sum * scale, place(at)));
         }
@@ -256,7 +256,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     where
         Columns<M>: Width<f32>,
     {
-        let lengths = self.problem.forward.lengths();
+        let lengths = self.tile.batch.lengths();
         let query = place.index * M as u32 + self.column as u32;
         // Queries relative to the first one of the thread.
         let seen = [0, 8].map(|below| {
@@ -361,20 +361,20 @@ unsafe fn write<T: Half, const D: usize, const EIGHTS: usize, const BELOW: usize
     [d_k, d_v]: [&Accumulator<f32, D>; 2],
     problem: &BackwardProblem,
     tile: &Tile,
-    to: Operands<T>,
+    to: Operands<'_, T>,
     key: u32,
     column: usize,
 ) where
     Columns<D>: Width<f32>,
 {
-    let forward = &problem.forward;
-    if key >= forward.keys {
+    let (forward, rows) = (&problem.forward, tile.batch.keys);
+    if key >= rows.len {
         return;
     }
     // SAFETY: the caller's promise.
     unsafe {
-        let to_k = to.d_k.add(problem.d_k.index(tile.batch, tile.kv_head, key));
-        let to_v = to.d_v.add(problem.d_v.index(tile.batch, tile.kv_head, key));
+        let to_k = to.d_k.add(rows.index(problem.d_k, tile.kv_head, key));
+        let to_v = to.d_v.add(rows.index(problem.d_v, tile.kv_head, key));
         OutputRow::new(to_k, forward.scale, forward.depth as usize)
             .write::<EIGHTS>(column, |eight| d_k.pair(4 * eight + 2 * BELOW));
         OutputRow::new(to_v, 1.0, forward.value_depth as usize)
