@@ -145,7 +145,8 @@ macro_rules! attention_kernels {
             use $crate::attention::{Batches, combine, hopper, output::Output, warps};
             let factor = $crate::attention::factor_of::<$c>(&problem);
             let (to, work) = (o.as_mut_ptr(), (&schedule, &problem));
-            let output = Output::new(&problem, factor, to, &mut lse, &mut parts);
+            let factors = (factor, $crate::attention::factor_of_kept(score));
+            let output = Output::new(&problem, factors, to, &mut lse, &mut parts);
             let (q, k, v) = (q.as_ptr(), k.as_ptr(), v.as_ptr());
             let batches = Batches { lengths, queries: query_offsets, keys: key_offsets };
             let operands = warps::Operands { q, k, v, pages, batches };

@@ -15,6 +15,7 @@
 pub mod backward;
 pub mod batch;
 pub mod combine;
+mod dropout;
 pub mod form;
 pub mod hopper;
 pub mod output;
@@ -30,6 +31,7 @@ pub mod warps;
 mod work;
 
 pub use batch::{Batch, Batches, Segment};
+pub use dropout::{Dropout, Kept};
 pub use problem::{Lengths, PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides};
 pub use score::{Alibi, Band, Keys, Place, Score, SoftCap};
 pub use work::{Schedule, Work};
@@ -40,4 +42,11 @@ pub use work::{Schedule, Work};
 pub fn factor_of<C: Score>(problem: &Problem) -> f32 {
     use core::f32::consts::LOG2_E;
     if C::CHANGES { LOG2_E } else { problem.scale * LOG2_E }
+}
+
+/// Factor of weights that a functor keeps.
+#[inline(always)]
+#[must_use]
+pub fn factor_of_kept<C: Score>(score: C) -> f32 {
+    if C::DROPS { score.kept().factor() } else { 1.0 }
 }

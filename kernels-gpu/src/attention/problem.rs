@@ -84,6 +84,13 @@ impl Problem {
         head / (self.heads / self.kv_heads.max(1)).max(1)
     }
 
+    /// A head of a batch among those of all batches.
+    #[inline(always)]
+    #[must_use]
+    pub const fn head_of_all(&self, batch: u32, head: u32) -> u32 {
+        batch.wrapping_mul(self.heads).wrapping_add(head)
+    }
+
     /// Heads that are tiled: each is `2^pack` of the caller's.
     #[inline(always)]
     #[must_use]

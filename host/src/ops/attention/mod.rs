@@ -23,6 +23,8 @@
 //! kernel crate. Queries and keys are aligned at their ends. A query that sees no key has the result 0, and the logarithm of its sum is negative
 //! infinity.
 //!
+//! [`Dropout`] around another functor leaves weights out at random. Which ones, its seed and offset say, the same in the forward and the backward pass.
+//!
 //! # Results
 //! - Scores and sums are f32, exponentials are rounded to the type of the elements before they are multiplied with values. The maximum of a row is subtracted
 //!   before its exponentials are taken.
@@ -56,7 +58,7 @@ use kernels_gpu::attention::hopper::Half;
 
 pub use backward::{Backward, Gradients, attention_backward_into, backward_scratch_bytes};
 pub use heads::{Heads, HeadsLayout, HeadsMut};
-pub use kernels_gpu::attention::{Alibi, Band, Place, Score, SoftCap};
+pub use kernels_gpu::attention::{Alibi, Band, Dropout, Kept, Place, Score, SoftCap};
 pub use prepare::{Choice, Kernel};
 pub use rotary::{Cache, Positions, RotaryTable, append_into, rotary_in_place};
 pub use steps::{online_into, textbook_into};

@@ -112,6 +112,8 @@ pub(super) struct Prepared {
     addresses: [u64; 3],
     /// Elements to which rows are filled up.
     depth: usize,
+    /// Whether heads may be rows of one: not where weights are dropped, of queries that are eight rows apart.
+    has_packs: bool,
 }
 
 impl Prepared {
@@ -131,7 +133,7 @@ impl Prepared {
         check_apart("results", o, [("queries", q), ("keys", k), ("values", v)])?;
         let depth = depth_of(&problem, &form::DEPTHS)?;
         let addresses = [q.address(), k.address(), v.address()];
-        Ok(Self { problem, addresses, depth })
+        Ok(Self { problem, addresses, depth, has_packs: !C::DROPS })
     }
 
     /// The kernel for this device, or the one that is asked for.
@@ -141,7 +143,7 @@ impl Prepared {
         let group = heads / kv_heads.max(1);
         // Heads that are rows of one: a power of two, which divides those that share keys, with at most so many rows.
         let packed = |rows: usize| {
-            let most = (rows as u32 / queries.max(1)).max(1);
+            let most = if self.has_packs { (rows as u32 / queries.max(1)).max(1) } else { 1 };
             (1 << group.trailing_zeros()).min(1 << most.ilog2())
         };
         let few = packed(warps::ROWS_OF_WARP);

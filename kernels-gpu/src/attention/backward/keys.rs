@@ -9,13 +9,14 @@ use super::memory::{Memory, Pair, Place as Rows, copy_numbers};
 use super::queries::exponent_of;
 use super::{BackwardProblem, Operands, ROWS};
 use crate::attention::batch::Slots;
+use crate::attention::dropout::{self, keeps, kept_or_zero};
 use crate::attention::hopper::Half;
 use crate::attention::output::OutputRow;
 use crate::attention::scores::{Scores, Tiles, left_operands};
 use crate::attention::softmax::exp2_flushed;
 use crate::attention::warps::products::{multiply_keys, multiply_values};
 use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
-use crate::attention::{Batch, Batches, Keys, Place, Problem, Score};
+use crate::attention::{Batch, Batches, Keys, Place, Problem, Score, factor_of_kept};
 use crate::prelude::*;
 use cuda_std::copy::{commit_group, wait_groups};
 use cuda_std::gpu_only;
@@ -116,8 +117,9 @@ pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS:
             // All warps are done with the stage, which is filled next.
             thread::sync_threads();
         }
-        write::<T, COLUMNS, 0>([&d_k, &d_v], problem, &tile, operands, key, lane);
-        write::<T, COLUMNS, 1>([&d_k, &d_v], problem, &tile, operands, key + 8, lane);
+        let sums = ([&d_k, &d_v], factor_of_kept(score));
+        write::<T, COLUMNS, 0>(sums, problem, &tile, operands, key, lane);
+        write::<T, COLUMNS, 1>(sums, problem, &tile, operands, key + 8, lane);
     }
 }
 
@@ -217,17 +219,30 @@ impl<C: Score> Sixteen<'_, C> {
             weights.map(|index, score| {
                 exp2_flushed(score.mul_add(self.factor, -exponent_of(number(index).read())))
             });
-            let operands = left_operands::<T, { EIGHTS / 2 }>(&weights);
+            let bits = self.kept(at);
+            let mut kept = weights;
+            kept.map(|index, weight| kept_or_zero(weight, keeps(bits, index)));
+            let operands = left_operands::<T, { EIGHTS / 2 }>(&kept);
             multiply_values::<T, D, COLUMNS, { EIGHTS / 2 }>(d_v, operands, d_o, lane);
             let mut gradients = multiply_keys::<T, D, EIGHTS>(v, d_o, lane);
+            let of_kept = factor_of_kept(self.score);
             gradients.map(|index, gradient| {
                 let weight = weights.0[index / 4][index % 4];
                 let slope = if C::CHANGES { slopes.0[index / 4][index % 4] } else { 1.0 };
+                let gradient = kept_or_zero(gradient * of_kept, keeps(bits, index));
                 weight * (gradient - number(index).add(ROWS).read()) * slope
             });
             let operands = left_operands::<T, { EIGHTS / 2 }>(&gradients);
             multiply_values::<T, D, COLUMNS, { EIGHTS / 2 }>(d_k, operands, q, lane);
         }
+    }
+
+    /// Which weights of a block of queries are kept.
+    #[inline(always)]
+    fn kept(&self, at: u32) -> u64 {
+        let Rows { head, first, .. } = self.tile.place_of_queries(self.problem, at);
+        let head = self.problem.forward.head_of_all(self.tile.batch.index, head);
+        dropout::of_keys::<C, EIGHTS>(self.score, head, (first + self.column, self.key))
     }
 
     /// Makes of scores what counts, negative infinity where the query does not see the key. Returns the derivatives.
@@ -278,7 +293,7 @@ const fn query_of(index: usize) -> u32 {
 #[gpu_only]
 #[inline(always)]
 unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
-    [d_k, d_v]: [&Tiles<COLUMNS>; 2],
+    ([d_k, d_v], of_kept): ([&Tiles<COLUMNS>; 2], f32),
     problem: &BackwardProblem,
     tile: &KeyTile,
     to: Operands<'_, T>,
@@ -295,7 +310,7 @@ unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
         let to_v = to.d_v.add(rows.index(problem.d_v, tile.kv_head, key));
         OutputRow::new(to_k, forward.scale, forward.depth as usize)
             .write::<COLUMNS>(2 * (lane % 4), |e| [d_k.0[e][2 * BELOW], d_k.0[e][2 * BELOW + 1]]);
-        OutputRow::new(to_v, 1.0, forward.value_depth as usize)
+        OutputRow::new(to_v, of_kept, forward.value_depth as usize)
             .write::<COLUMNS>(2 * (lane % 4), |e| [d_v.0[e][2 * BELOW], d_v.0[e][2 * BELOW + 1]]);
     }
 }

@@ -4,13 +4,14 @@
 
 use super::memory::{Memory, Pair, Place};
 use super::{BackwardProblem, Operands, ROWS};
+use crate::attention::dropout::{self, kept_or_zero};
 use crate::attention::hopper::Half;
 use crate::attention::output::OutputRow;
 use crate::attention::scores::{First, Scores, Tiles, left_operands, mask, slopes};
 use crate::attention::softmax::exp2_flushed;
 use crate::attention::warps::products::{multiply_keys, multiply_values};
 use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
-use crate::attention::{Schedule, Score, Work};
+use crate::attention::{Schedule, Score, Work, factor_of_kept};
 use crate::prelude::*;
 use core::f32::consts::LOG2_E;
 use cuda_std::copy::{commit_group, wait_groups};
@@ -137,6 +138,14 @@ impl<'a, C: Score> Sixteen<'a, C> {
             weights
                 .map(|index, score| exp2_flushed(score.mul_add(factor, -self.lse[index / 2 % 2])));
             let mut gradients = multiply_keys::<T, D, EIGHTS>(d_o, v, lane);
+            let of_kept = factor_of_kept(score);
+            dropout::of_queries(
+                &mut gradients,
+                score,
+                (forward, work),
+                first,
+                |number, is_kept| kept_or_zero(number * of_kept, is_kept),
+            );
             gradients.map(|index, gradient| {
                 let weight = weights.0[index / 4][index % 4];
                 let slope = if C::CHANGES { slopes.0[index / 4][index % 4] } else { 1.0 };

@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use super::super::dropout::{self, kept_or_zero};
 use super::super::output::Output;
 use super::super::scores::{First, left_operands, mask};
 use super::super::softmax::Rows;
@@ -178,7 +179,10 @@ impl<C: Score> Half64<'_, C> {
             mask(scores, self.score, self.problem, work, First { row: self.row, key });
         }
         // SAFETY: the caller's promise.
-        unsafe { rows.exponentials(scores, self.factor) }
+        let scales = unsafe { rows.exponentials(scores, self.factor) };
+        let first = First { row: self.row, key };
+        dropout::of_queries(scores, self.score, (self.problem, work), first, kept_or_zero);
+        scales
     }
 
     /// Waits until the other consumer has started its products.
