@@ -7,6 +7,7 @@ use cuda_std::panic::SYMBOL;
 use ferrowarp::module::{Image, best_image};
 use ferrowarp::{Bridge, Gpu, GpuResult, Grid1, PersistentKernel, Ring};
 use kernels_gpu::persistent::ring_relay;
+use ptx_format::index;
 
 use super::support::exchange;
 
@@ -40,14 +41,14 @@ fn relay() {
     let replace = |name| env::var(name).unwrap();
     let (from, to) = (replace("RING_FROM"), replace("RING_TO"));
     let image = best_image(ferrowarp::shipped::IMAGES, (9, 0)).unwrap();
-    let start = image.ptx().find(".entry ring_relay").expect("the kernel is there");
-    // Up to the next kernel: braces stand at the start of lines within this one, too.
-    let next = image.ptx()[start..].find("\n.visible .entry ");
-    let end = next.map_or(image.ptx().len(), |next| start + next);
-    let body = &image.ptx()[start..end];
-    assert!(body.contains(&from) && image.ptx().contains(SYMBOL), "no {from} in the kernel");
-    let ptx = [&image.ptx()[..start], &body.replace(&from, &to), &image.ptx()[end..]].concat();
-    // SAFETY: the shipped kernels with an order left out, for the emulator, which finds the race.
+    let parts = index::parts(&image.ptx()).expect("shipped kernels have an index");
+    let part = parts.iter().find(|part| part.kernels == ["ring_relay"]);
+    let ptx = part.expect("the kernel is a part of its own").text(&image.ptx());
+    let start = ptx.find(".entry ring_relay").expect("the kernel is there");
+    let body = &ptx[start..];
+    assert!(body.contains(&from) && ptx.contains(SYMBOL), "no {from} in the kernel");
+    let ptx = [&ptx[..start], &body.replace(&from, &to)].concat();
+    // SAFETY: the shipped kernel with an order left out, for the emulator, which finds the race.
     let image = unsafe { Image::from_ptx(image.arch(), ptx.leak()) };
     let gpu = Gpu::with_images(&[image]).unwrap();
     match relay_all(&gpu) {

@@ -9,19 +9,38 @@ use ferrowarp::{Backend, Bridge, DeviceBuffer, Gpu, GpuError, GpuResult, Receive
 use kernels_gpu::elementwise::vecadd;
 
 static TURN: Mutex<()> = Mutex::new(());
+/// The device whose kernels are loaded: once, since the emulator reads all their PTX for it, which takes seconds.
+static LOADED: Mutex<Option<Gpu>> = Mutex::new(None);
 
-/// A device whose kernels are loaded, and the turn, which lasts as long as the guard.
+/// The device whose kernels are loaded, and the turn, which lasts as long as the guard.
 pub fn gpu() -> (Gpu, MutexGuard<'static, ()>) {
-    let (gpu, turn) = bare_gpu();
-    gpu.load_kernels().unwrap();
-    (gpu, turn)
+    let (mut loaded, turn) = turn();
+    let gpu = loaded.get_or_insert_with(|| {
+        let gpu = open();
+        gpu.load_kernels().unwrap();
+        gpu
+    });
+    (gpu.clone(), turn)
 }
 
-/// The same without its kernels, which a GPU's driver takes half a minute to compile for the first time: for
+/// A device without its kernels, which a GPU's driver takes half a minute to compile for the first time: for
 /// a test that launches nothing beside a kernel that stays.
 pub fn bare_gpu() -> (Gpu, MutexGuard<'static, ()>) {
+    let (loaded, turn) = turn();
+    drop(loaded);
+    (open(), turn)
+}
+
+/// The turn, and the device whose kernels are loaded, unless an earlier test has left a fault there.
+fn turn() -> (MutexGuard<'static, Option<Gpu>>, MutexGuard<'static, ()>) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    (Gpu::new().unwrap_or_else(|error| panic!("no device to test on: {error}")), turn)
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    loaded.take_if(|gpu| gpu.synchronize().is_err());
+    (loaded, turn)
+}
+
+fn open() -> Gpu {
+    Gpu::new().unwrap_or_else(|error| panic!("no device to test on: {error}"))
 }
 
 /// How many messages a long test sends: an emulated warp takes its time.

@@ -1,5 +1,6 @@
 //! Builds that another thread can end.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +23,9 @@ pub struct Cancel {
 #[derive(Debug, Default)]
 struct State {
     cancelled: bool,
-    child: Option<Child>,
+    /// The processes that run, by numbers that do not come twice.
+    children: BTreeMap<usize, Child>,
+    started: usize,
 }
 
 impl Cancel {
@@ -31,9 +34,7 @@ impl Cancel {
     pub fn cancel(&self) {
         let mut state = self.lock();
         state.cancelled = true;
-        if let Some(child) = &mut state.child {
-            end(child);
-        }
+        state.children.values_mut().for_each(end);
     }
 
     /// Whether [`cancel`](Self::cancel) was called.
@@ -48,8 +49,10 @@ impl Cancel {
         if state.cancelled {
             end(&mut child);
         }
-        state.child = Some(child);
-        Running(self)
+        let number = state.started;
+        state.started += 1;
+        state.children.insert(number, child);
+        Running { cancel: self, number }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -71,13 +74,16 @@ fn end(child: &mut Child) {
 }
 
 /// A process that can be cancelled.
-pub(crate) struct Running<'a>(&'a Cancel);
+pub(crate) struct Running<'a> {
+    cancel: &'a Cancel,
+    number: usize,
+}
 
 impl Running<'_> {
     /// Waits for its end, which is near: its output is closed. Nothing if it was cancelled.
     pub(crate) fn wait(self) -> io::Result<Option<ExitStatus>> {
-        let mut state = self.0.lock();
-        let Some(mut child) = state.child.take() else { return Ok(None) };
+        let mut state = self.cancel.lock();
+        let Some(mut child) = state.children.remove(&self.number) else { return Ok(None) };
         let status = child.wait()?;
         Ok((!state.cancelled).then_some(status))
     }

@@ -26,28 +26,40 @@ pub(crate) struct Outcome {
     pub messages: String,
 }
 
-/// Runs cargo in the kernel crate's folder. The compiler's messages go to this process's stderr, as
-/// rustc wrote them, or are kept. `without` names a file with the kernels to leave out.
+/// Where the compiler's messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Messages {
+    /// To this process's stderr, as rustc writes them.
+    Shown,
+    /// To the outcome or to the error, for stderr: another run shows its own meanwhile.
+    Held,
+    /// To the outcome or to the error, for whoever asked for the build.
+    Kept,
+}
+
+/// Runs cargo in the kernel crate's folder. `without` names a file with the kernels to leave out.
 pub(crate) fn run(
     root: &Path,
     cargo_args: &[String],
     rustc_args: &[String],
-    keep_messages: bool,
+    messages: Messages,
     without: Option<&Path>,
     cancel: &Cancel,
 ) -> Result<Outcome, CudaBuilderError> {
     let program = program();
-    let command = || command(&program, root, cargo_args, keep_messages, without);
+    let is_kept = messages == Messages::Kept;
+    let command = || command(&program, root, cargo_args, is_kept, without);
     let mut whole = command();
     whole.arg("--message-format=json-render-diagnostics").arg("--").args(rustc_args);
     whole.stdout(Stdio::piped());
     // On a terminal cargo shows its progress, which it does not on a pipe.
-    let is_piped = keep_messages || !std::io::stderr().is_terminal();
+    let is_shown = messages == Messages::Shown;
+    let is_piped = !is_shown || !std::io::stderr().is_terminal();
     whole.stderr(if is_piped { Stdio::piped() } else { Stdio::inherit() });
     let not_started = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
     let mut child = whole.spawn().map_err(not_started)?;
     let stderr = child.stderr.take();
-    let (out, messages) = (child.stdout.take(), stderr.map(|stderr| read(stderr, !keep_messages)));
+    let (out, messages) = (child.stdout.take(), stderr.map(|stderr| read(stderr, is_shown)));
     let running = cancel.started(child);
     let mut outcome = out.map(|out| listen(BufReader::new(out))).unwrap_or_default();
     let messages = messages.and_then(|thread| thread.join().ok());
@@ -56,7 +68,7 @@ pub(crate) fn run(
     match running.wait().map_err(not_waited)? {
         None => Err(CudaBuilderError::Cancelled),
         Some(status) if status.success() => {
-            outcome.messages = if keep_messages { messages } else { String::new() };
+            outcome.messages = if is_shown { String::new() } else { messages };
             Ok(outcome)
         }
         Some(_) => {
@@ -64,7 +76,7 @@ pub(crate) fn run(
                 true => places(command(), rustc_args),
                 false => BTreeSet::new(),
             };
-            Err(failure(root, keep_messages, messages, &places))
+            Err(failure(root, !is_shown, messages, &places))
         }
     }
 }

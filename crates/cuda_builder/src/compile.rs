@@ -1,12 +1,14 @@
-//! From a kernel crate to finished PTX files: one cargo run for each architecture.
+//! From a kernel crate to finished PTX files: one cargo run for each architecture, side by side as far as there are processors.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::builder::{CudaBuilder, DebugInfo, EmitOption};
-use crate::cargo::{self, Outcome};
+use crate::cargo::{self, Messages, Outcome};
 use crate::ptxas;
 use crate::report::Report;
 use crate::toolchain::Rustc;
@@ -84,10 +86,14 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
         compiler: job.compiler.clone(),
     };
     let mut read = BTreeSet::new();
-    for arch in &archs {
-        let (module, messages) = job.compile(*arch, &mut read)?;
-        compiled.modules.push(module);
-        compiled.messages = messages;
+    for built in job.compile_all(&archs) {
+        let built = match builder.keep_messages {
+            true => built?,
+            false => shown(built)?,
+        };
+        read.extend(built.sources);
+        compiled.modules.push(built.module);
+        compiled.messages = built.messages;
     }
     compiled.sources = read.into_iter().collect();
     if builder.is_script() {
@@ -100,6 +106,21 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
     }
 }
 
+/// Shows the messages of a build that held them back.
+fn shown(built: Result<Built, CudaBuilderError>) -> Result<Built, CudaBuilderError> {
+    match built {
+        Ok(built) => {
+            eprint!("{}", built.messages);
+            Ok(Built { messages: String::new(), ..built })
+        }
+        Err(CudaBuilderError::Rejected { messages }) => {
+            eprint!("{messages}");
+            Err(CudaBuilderError::BuildFailed)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// A build that leaves kernels out.
 pub(crate) struct Partial {
     /// The finished PTX.
@@ -108,10 +129,23 @@ pub(crate) struct Partial {
     pub messages: String,
 }
 
+/// What was made for one architecture.
+struct Built {
+    module: Module,
+    sources: BTreeSet<PathBuf>,
+    /// What the compiler said, if it was not shown.
+    messages: String,
+}
+
+#[derive(Clone)]
 pub(crate) struct Job<'a> {
     builder: &'a CudaBuilder,
     root: PathBuf,
+    /// Where rustc writes the PTX.
     target_dir: PathBuf,
+    /// Where the inner cargo builds: the same folder, or one in it.
+    cargo_dir: PathBuf,
+    messages: Messages,
     compiler: Rustc,
 }
 
@@ -138,7 +172,46 @@ impl<'a> Job<'a> {
             None => sources::default_target_dir(&root),
         };
         let compiler = compiler(&root);
-        Ok(Self { builder, root, target_dir, compiler })
+        let messages = if builder.keep_messages { Messages::Kept } else { Messages::Shown };
+        let cargo_dir = target_dir.clone();
+        Ok(Self { builder, root, target_dir, cargo_dir, messages, compiler })
+    }
+
+    /// Compiles for each architecture. Cargo locks the folder that it builds in, so that architectures which are compiled side
+    /// by side have folders of their own, with a `core` of their own: the first of them this job's, the second `2` in it, and so on.
+    fn compile_all(&self, archs: &[NvvmArch]) -> Vec<Result<Built, CudaBuilderError>> {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let jobs = (0..archs.len().min(processors)).map(|number| self.beside(number));
+        let jobs: Vec<Job<'_>> = jobs.collect();
+        let work_off = |(number, job): (usize, &Job<'_>)| {
+            let own = archs.iter().skip(number).step_by(jobs.len());
+            own.map(|arch| job.compile(*arch)).collect::<Vec<_>>()
+        };
+        let mut of_jobs: Vec<_> = thread::scope(|scope| {
+            let start = |own| scope.spawn(move || work_off(own));
+            let running: Vec<_> = jobs.iter().enumerate().map(start).collect();
+            let ended = running.into_iter().map(|thread| thread.join());
+            ended
+                .map(|built| built.unwrap_or_else(|panic| resume_unwind(panic)).into_iter())
+                .collect()
+        });
+        (0..archs.len()).filter_map(|arch| of_jobs[arch % jobs.len()].next()).collect()
+    }
+
+    /// The job of a number, of those that run side by side. Messages of all but the first are shown when all have ended: each says
+    /// nearly the same.
+    fn beside(&self, number: usize) -> Self {
+        match number {
+            0 => self.clone(),
+            _ => {
+                let cargo_dir = self.target_dir.join((number + 1).to_string());
+                let messages = match self.messages {
+                    Messages::Shown => Messages::Held,
+                    other => other,
+                };
+                Self { cargo_dir, messages, ..self.clone() }
+            }
+        }
     }
 
     /// The folder from which on source files are named in the PTX.
@@ -172,10 +245,10 @@ impl<'a> Job<'a> {
         without: Option<&Path>,
     ) -> Result<(String, Outcome, BTreeSet<PathBuf>), CudaBuilderError> {
         self.create_raw_dir()?;
-        let CudaBuilder { keep_messages, cancel, .. } = self.builder;
+        let cancel = &self.builder.cancel;
         let (args, mut rustc_args) = (self.cargo_args(), self.rustc_args(arch, raw));
         rustc_args.extend_from_slice(more);
-        let outcome = cargo::run(&self.root, &args, &rustc_args, *keep_messages, without, cancel)?;
+        let outcome = cargo::run(&self.root, &args, &rustc_args, self.messages, without, cancel)?;
         let sources = sources::of(&outcome.dep_info, &self.root)?;
         let text = fs::read_to_string(raw).map_err(|_| CudaBuilderError::NoPtx {
             path: raw.to_owned(),
@@ -191,16 +264,11 @@ impl<'a> Job<'a> {
         Ok(dir)
     }
 
-    fn compile(
-        &self,
-        arch: NvvmArch,
-        read: &mut BTreeSet<PathBuf>,
-    ) -> Result<(Module, String), CudaBuilderError> {
+    fn compile(&self, arch: NvvmArch) -> Result<Built, CudaBuilderError> {
         let raw = self.raw_path(arch);
         let (text, mut outcome, sources) = self.run(arch, &raw, &[], None)?;
-        read.extend(sources);
         let messages = std::mem::take(&mut outcome.messages);
-        Ok((self.finish(arch, &raw, &text, outcome)?, messages))
+        Ok(Built { module: self.finish(arch, &raw, &text, outcome)?, sources, messages })
     }
 
     fn finish(
@@ -340,7 +408,7 @@ impl<'a> Job<'a> {
         let mut args: Vec<String> = settings.into_iter().flat_map(config).collect();
         args.extend(["rustc", "--lib", "--release", "--crate-type=staticlib"].map(str::to_owned));
         args.extend(["--target=nvptx64-nvidia-cuda", "-Zbuild-std=core,alloc"].map(str::to_owned));
-        args.push(format!("--target-dir={}", self.target_dir.display()));
+        args.push(format!("--target-dir={}", self.cargo_dir.display()));
         args.extend(builder.build_args.iter().cloned());
         args
     }
