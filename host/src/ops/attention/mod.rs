@@ -238,9 +238,11 @@ where
     }
     let machine = Machine::of(stream.inner().context().info());
     let choice = this.choice(&machine, options.kernel)?;
-    let (_, [mut parts]) = scratch.parts(stream, [this.parts_bytes(&choice)])?;
-    let mut parts = AsMut::<f32>::new(&mut parts);
     let arguments = this.arguments(stream, &machine, &choice)?;
+    let (counters, [mut parts]) = scratch.parts(stream, [this.parts_bytes(&choice)])?;
+    let mut parts = AsMut::<f32>::new(&mut parts);
+    let mut counter = Some(counters).filter(|_| this.counts(&arguments));
+    let mut counter = AsMut::<u32>::optional(counter.as_mut());
     let lengths = As::<u32>::optional(options.lengths.as_ref());
     let pages = As::<u32>::optional(options.pages.as_ref());
     let of_queries = As::<u32>::optional(options.query_offsets.as_ref());
@@ -254,10 +256,12 @@ where
     // kernel that writes them.
     unsafe {
         let (pages, lengths, parts, lse) = (&pages, &lengths, &mut parts, &mut lse);
-        score.launch(stream, &arguments, q, k, v, pages, lengths, offsets, parts, lse, o)?;
+        let count = &mut counter;
+        score.launch(stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o)?;
         if choice.splits > 1 {
             let arguments = this.combining(&choice)?;
-            score.launch(stream, &arguments, q, k, v, pages, lengths, offsets, parts, lse, o)?;
+            score
+                .launch(stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o)?;
         }
     }
     Ok(())

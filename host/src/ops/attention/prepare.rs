@@ -78,11 +78,12 @@ pub struct Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kernel = match self.kernel {
-            Kernel::Hopper => "tiles of 128 rows by TMA and wgmma",
-            Kernel::Warps => "tiles of 64 rows by cp.async and mma",
-            Kernel::FewRows => "tiles of 16 rows by cp.async and mma, keys divided among warps",
+            Kernel::Hopper => "by TMA and wgmma",
+            Kernel::Warps => "by cp.async and mma",
+            Kernel::FewRows => "by cp.async and mma, keys divided among warps",
         };
-        write!(f, "{kernel}, rows of {} elements", self.depth)?;
+        let rows = form::rows_of_tile(self.form());
+        write!(f, "tiles of {rows} rows {kernel}, rows of {} elements", self.depth)?;
         if self.packed_heads > 1 {
             write!(f, ", {} heads in the rows of a tile", self.packed_heads)?;
         }
@@ -141,10 +142,10 @@ impl Prepared {
         let Problem { heads, kv_heads, .. } = self.problem;
         let queries = self.queries_of_batch();
         let group = heads / kv_heads.max(1);
-        // Heads that are rows of one: a power of two, which divides those that share keys, with at most so many rows.
+        // Heads that are rows of one: a power of two, which divides those that share keys and these rows, with at most so many rows.
         let packed = |rows: usize| {
             let most = if self.has_packs { (rows as u32 / queries.max(1)).max(1) } else { 1 };
-            (1 << group.trailing_zeros()).min(1 << most.ilog2())
+            (1 << group.trailing_zeros()).min(1 << most.ilog2()).min(1 << rows.trailing_zeros())
         };
         let few = packed(warps::ROWS_OF_WARP);
         let has_few = queries as usize * few as usize <= warps::ROWS_OF_WARP;
@@ -168,7 +169,7 @@ impl Prepared {
             return Err(wrong(format!("{best:?} is not a kernel for this: {refusal}")));
         }
         let packed_heads = match best {
-            Kernel::Hopper => packed(hopper::ROWS_OF_TILE),
+            Kernel::Hopper => packed(hopper::rows_of_tile(self.depth)),
             Kernel::Warps => packed(warps::rows_of_tile(false)),
             Kernel::FewRows => few,
         };
@@ -278,6 +279,12 @@ impl Prepared {
         Ok(Arguments { form, blocks, maps, schedule, problem })
     }
 
+    /// Whether blocks of a launch take tiles as they get done, by a counter: there are more tiles than blocks, of a kernel whose grid stays.
+    pub fn counts(&self, arguments: &Arguments) -> bool {
+        let problem = &arguments.problem;
+        arguments.form / 1000 == 0 && arguments.schedule.len(problem) > arguments.blocks
+    }
+
     /// What the kernel that combines the parts is launched with.
     pub fn combining(&self, choice: &Choice) -> GpuResult<Arguments> {
         let problem = Problem { splits: choice.splits, ..self.problem };
@@ -289,7 +296,7 @@ impl Prepared {
     /// The maps of queries, keys and values.
     fn maps(&self, stream: &Stream, problem: &Problem) -> GpuResult<[MapWords; 3]> {
         let pack = 1 << problem.pack;
-        let rows = hopper::ROWS_OF_TILE as u32;
+        let rows = hopper::rows_of_tile(self.depth) as u32;
         let packed_heads = problem.packed_heads();
         let q = Mapped::new(
             self.addresses[0],

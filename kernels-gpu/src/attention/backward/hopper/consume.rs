@@ -116,10 +116,10 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             while at < tile.len() {
                 let q = queries.wait();
                 let mut scores = Accumulator::<f32, M>::zeroed();
-                multiply_keys::<T, M, BOXES>(&mut scores, of_k, q);
+                multiply_keys::<T, KEYS, M, BOXES>(&mut scores, of_k, q);
                 let d_o = results.wait();
                 let mut gradients = Accumulator::<f32, M>::zeroed();
-                multiply_keys::<T, M, BOXES>(&mut gradients, of_v, d_o);
+                multiply_keys::<T, KEYS, M, BOXES>(&mut gradients, of_v, d_o);
                 // All but the gradients.
                 match BOXES {
                     1 => scores.wait::<1>(),
