@@ -109,8 +109,9 @@ pub fn mask<C: Score>(
     let [above, below] = seen;
     // One comparison instead of three, where all keys before the end are seen, as with a causal mask.
     if above[0] | below[0] == 0 {
+        let ends = [unmerged(above[1]), unmerged(below[1])];
         scores.map(|index, score| {
-            let sees = key_of(index) < seen[index / 2 % 2][1];
+            let sees = key_of(index) < ends[index / 2 % 2];
             if sees { score } else { f32::NEG_INFINITY }
         });
     } else {
@@ -120,6 +121,20 @@ pub fn mask<C: Score>(
             if sees { score } else { f32::NEG_INFINITY }
         });
     }
+}
+
+/// The same number, of which the compiler does not know that. It would otherwise make the comparisons that two branches share before them, and keep all of their results, as bits that it
+/// packs and unpacks.
+#[gpu_only]
+#[inline(always)]
+fn unmerged(number: u32) -> u32 {
+    let result;
+    // SAFETY: a copy of a register. (It is not `pure`, so that it stays in its branch.)
+    unsafe {
+        core::arch::asm!("mov.b32 {r}, {n};", r = out(reg32) result, n = in(reg32) number,
+            options(nomem, nostack, preserves_flags));
+    }
+    result
 }
 
 /// The derivatives of what the functor makes of scores; anything if it changes none.
