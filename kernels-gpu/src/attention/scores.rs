@@ -123,11 +123,12 @@ pub fn mask<C: Score>(
     }
 }
 
-/// The same number, of which the compiler does not know that. It would otherwise make the comparisons that two branches share before them, and keep all of their results, as bits that it
-/// packs and unpacks.
+/// The same number, of which the compiler does not know that: so what is computed from it is computed here, and not kept from a place before.
+///
+/// Of two branches that share comparisons it would make these before them, and keep all of their results, as bits that it packs and unpacks.
 #[gpu_only]
 #[inline(always)]
-fn unmerged(number: u32) -> u32 {
+pub fn unmerged(number: u32) -> u32 {
     let result;
     // SAFETY: a copy of a register. (It is not `pure`, so that it stays in its branch.)
     unsafe {

@@ -260,8 +260,9 @@ where
         score.launch(stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o)?;
         if choice.splits > 1 {
             let arguments = this.combining(&choice)?;
-            score
-                .launch(stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o)?;
+            score.launch(
+                stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o,
+            )?;
         }
     }
     Ok(())

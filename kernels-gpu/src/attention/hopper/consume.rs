@@ -4,7 +4,7 @@
 
 use super::super::dropout::{self, kept_or_zero};
 use super::super::output::Output;
-use super::super::scores::{First, left_operands, mask};
+use super::super::scores::{First, left_operands, mask, unmerged};
 use super::super::softmax::Rows;
 use super::super::{Batches, Problem, Schedule, Score, Work};
 use super::{Block, Half, KeyTile, QueryTile, SPAN};
@@ -69,6 +69,8 @@ pub(super) unsafe fn all<
                 half.add::<T, D, BOXES, N, F, S, R>(&mut shared, &mut sums, &mut rows);
             }
             let totals = rows.whole_sums();
+            // Computed again, so that it takes no registers until here.
+            let work = schedule.work(problem, score, unmerged(index), sizes, batches);
             write::<T, D, E, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
             write::<T, D, E, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
             index = tiles.take();

@@ -96,7 +96,10 @@ pub const fn stages(depth: usize) -> usize {
 #[must_use]
 pub const fn shared_bytes(depth: usize) -> usize {
     let row = 2 * depth;
-    rows_of_tile(depth) * row + stages(depth) * keys_of_block(depth) * row + (2 + 2 * stages(depth)) * 8 + queue::BYTES
+    rows_of_tile(depth) * row
+        + stages(depth) * keys_of_block(depth) * row
+        + (2 + 2 * stages(depth)) * 8
+        + queue::BYTES
 }
 
 /// Elements of 16 bits.
@@ -147,12 +150,20 @@ pub unsafe fn attend<
     // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry, 32 and thrice 160 the 128 of a larger block.
     unsafe {
         if group == 0 {
-            if R == 3 * ROWS { lower_registers::<32>() } else { lower_registers::<40>() }
+            if R == 3 * ROWS {
+                lower_registers::<32>()
+            } else {
+                lower_registers::<40>()
+            }
             if thread < 32 {
                 produce::all(block, maps, work, score.0, counter);
             }
         } else {
-            if R == 3 * ROWS { raise_registers::<160>() } else { raise_registers::<232>() }
+            if R == 3 * ROWS {
+                raise_registers::<160>()
+            } else {
+                raise_registers::<232>()
+            }
             let (schedule, problem, _, batches) = work;
             let work = (schedule, problem, batches);
             consume::all::<T, C, D, BOXES, E, N, F, S, R>(block, work, score, output, group - 1);

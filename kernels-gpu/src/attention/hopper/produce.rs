@@ -15,12 +15,7 @@ use cuda_std::grid_constant::{GridConstant, MapWords};
 /// One whole warp of the block calls this, and the maps are those of the kernel.
 #[gpu_only]
 #[inline(always)]
-pub(super) unsafe fn all<
-    const R: usize,
-    const BOXES: usize,
-    const N: usize,
-    const S: usize,
->(
+pub(super) unsafe fn all<const R: usize, const BOXES: usize, const N: usize, const S: usize>(
     block: Block<R, BOXES, N, S>,
     maps: GridConstant<'_, [MapWords; 3]>,
     (schedule, problem, pages, batches): (&Schedule, &Problem, &[u32], Batches<'_>),
