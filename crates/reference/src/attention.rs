@@ -30,7 +30,7 @@ pub fn row<'a>(
     dropped_row(q, keys, key, value, scale, score, |_| 1.0)
 }
 
-/// The same, where each weight is multiplied by `factor(key)` after their sum was taken, as dropout does.
+/// [`row`] with each weight multiplied by `factor(key)` after their sum was taken, as dropout does.
 pub fn dropped_row<'a>(
     q: &[f64],
     keys: usize,
@@ -157,7 +157,7 @@ impl Head<'_> {
         self.dropped_gradients(score, |_, _| 1.0, rounding)
     }
 
-    /// The same, where each weight is multiplied by `factor(query, key)` after their sum was taken, as dropout does.
+    /// [`gradients`](Self::gradients) with each weight multiplied by `factor(query, key)` after their sum was taken, as dropout does.
     pub fn dropped_gradients(
         &self,
         score: impl Fn(usize, usize, f64) -> (f64, f64),

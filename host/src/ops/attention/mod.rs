@@ -147,7 +147,8 @@ impl<'a, C> Options<'a, C> {
         Self { query_offsets: Some(offsets.into()), ..self }
     }
 
-    /// The same of keys and values: `[1, kv_heads, keys of all batches, d]`.
+    /// Keys and values of all batches are rows of one batch, `[1, kv_heads, keys of all batches, d]`, with offsets like those of
+    /// [queries](Self::query_offsets).
     #[must_use]
     pub fn key_offsets(self, offsets: impl Into<DeviceSlice<'a, u32>>) -> Self {
         Self { key_offsets: Some(offsets.into()), ..self }

@@ -30,16 +30,8 @@ pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
     let numbers_of = |place: Place| {
         (scratch.first_tile(problem, &tile.batch, place.head) + place.index as usize) * M
     };
-    let place_of_keys = {
-        let (rows, is_packed) = (tile.batch.keys, forward.has_packed_keys());
-        let [batch, row] = rows.coordinates(tile.index * KEYS as u32, forward.keys, is_packed);
-        [batch, tile.kv_head as i32, row]
-    };
-    let place_of = |place: Place| {
-        let (rows, is_packed) = (tile.batch.queries, forward.has_packed_queries());
-        let [batch, row] = rows.coordinates(place.index * M as u32, forward.queries, is_packed);
-        [batch, place.head as i32, row]
-    };
+    let place_of_keys = tile.coordinates(forward);
+    let place_of = |place: Place| place.coordinates::<M>(forward, tile);
     // SAFETY: one warp fills the stages, and every byte once.
     unsafe {
         let (mut keys, mut queries, mut results) =

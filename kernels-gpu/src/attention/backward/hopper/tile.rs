@@ -3,7 +3,7 @@
 use super::KEYS;
 use crate::attention::backward::BackwardProblem;
 use crate::attention::backward::keys::{place_of_tile, tiles_of_keys};
-use crate::attention::{Batch, Batches, Keys, Score};
+use crate::attention::{Batch, Batches, Keys, Problem, Score};
 
 /// A tile of keys.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,16 @@ pub(super) struct Place {
     pub head: u32,
     /// Which tile of the head.
     pub index: u32,
+}
+
+impl Place {
+    /// Where the copy engine finds the queries, in tiles of `M`, of the batch of a tile of keys: batch, head and row.
+    #[inline(always)]
+    pub const fn coordinates<const M: usize>(&self, forward: &Problem, tile: &Tile) -> [i32; 3] {
+        let (first, is_packed) = (self.index * M as u32, forward.has_packed_queries());
+        let [batch, row] = tile.batch.queries.coordinates(first, forward.queries, is_packed);
+        [batch, self.head as i32, row]
+    }
 }
 
 impl Tile {
@@ -64,6 +74,14 @@ impl Tile {
         let start = first + apart % (end - first).max(1);
         let heads = forward.heads / forward.kv_heads.max(1);
         Self { batch, kv_head, heads, index, queries: (first, end), whole, start }
+    }
+
+    /// Where the copy engine finds the keys: batch, head and row.
+    #[inline(always)]
+    pub const fn coordinates(&self, forward: &Problem) -> [i32; 3] {
+        let (first, is_packed) = (self.index * KEYS as u32, forward.has_packed_keys());
+        let [batch, row] = self.batch.keys.coordinates(first, forward.keys, is_packed);
+        [batch, self.kv_head as i32, row]
     }
 
     /// Tiles of queries of all heads that share the keys.
@@ -107,7 +125,7 @@ impl Tile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attention::{Band, Problem};
+    use crate::attention::Band;
 
     const M: usize = 64;
 
