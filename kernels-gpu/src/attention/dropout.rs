@@ -3,6 +3,8 @@
 //! Which ones, a counter says: nothing is stored. A block of [`philox4x32`] has sixteen bytes, one for each of two queries, eight apart, and eight keys: pairs of
 //! neighbours, eight apart, which are those that a thread of the forward pass has of 32 keys. A weight is kept if its byte is below a limit.
 
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code))]
+
 use super::scores::{First, Scores};
 use super::{Band, Place, Problem, Score, Work};
 use cuda_std::random::philox4x32;

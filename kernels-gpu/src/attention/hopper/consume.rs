@@ -20,7 +20,7 @@ const TURNS: u32 = 4;
 /// Threads that meet at one of these: those of the consumer whose turn ends, and of the next one.
 const BOTH: u32 = 2 * WARPGROUP as u32;
 
-/// Computes this consumer's half of the tiles of this block.
+/// Computes this consumer's rows of the tiles of this block.
 ///
 /// # Safety
 /// All threads of a consumer call this together, with what the producer goes by.
@@ -63,10 +63,10 @@ pub(super) unsafe fn all<
             let sizes = (R as u32, N as u32);
             let work = schedule.work(problem, score, index, sizes, batches);
             let row = work.row + (own * ROWS + row) as u32;
-            let half = HalfTile { problem, work: &work, score, factor, own, row, column };
+            let own_rows = OwnRows { problem, work: &work, score, factor, own, row, column };
             let (mut rows, mut sums) = (Rows::EMPTY, Accumulator::<f32, D>::zeroed());
             if work.blocks.0 < work.blocks.1 {
-                half.add::<T, D, BOXES, N, F, S, R>(&mut shared, &mut sums, &mut rows);
+                own_rows.add::<T, D, BOXES, N, F, S, R>(&mut shared, &mut sums, &mut rows);
             }
             let totals = rows.whole_sums();
             // Computed again, so that it takes no registers until here.
@@ -82,8 +82,8 @@ pub(super) unsafe fn all<
     }
 }
 
-/// A consumer's half of a tile, of which this thread has two rows.
-struct HalfTile<'a, C> {
+/// A consumer's 64 rows of a tile, of which this thread has two.
+struct OwnRows<'a, C> {
     problem: &'a Problem,
     work: &'a Work,
     score: C,
@@ -100,8 +100,8 @@ struct HalfTile<'a, C> {
 type Shared<const R: usize, const BOXES: usize, const N: usize, const S: usize> =
     (TileConsumer<QueryTile<R, BOXES>, 1>, TileConsumer<KeyTile<N, BOXES>, S>);
 
-impl<C: Score> HalfTile<'_, C> {
-    /// Multiplies the half with all of its keys and values.
+impl<C: Score> OwnRows<'_, C> {
+    /// Multiplies the rows with all of their keys and values.
     ///
     /// # Safety
     /// As [`all`]; there is a block of keys.

@@ -1,7 +1,7 @@
 //! The fastest attention on Hopper: keys and values by the copy engine, multiplied by warpgroups, on a grid that stays.
 //!
 //! The method is that of J. Shah, G. Bikshandi, Y. Zhang, V. Thakkar, P. Ramani and T. Dao, "FlashAttention-3" (2024). A block takes tiles of
-//! 128 queries of a head. One warp, the producer, copies queries, and blocks of keys and values into a ring of shared memory. Two
+//! 128 queries of a head, or of 192 where rows have 64 elements. One warp, the producer, copies queries, and blocks of keys and values into a ring of shared memory. Two or three
 //! consumers of 64 queries each multiply them with a block of keys, take the exponentials, and multiply those with a block of values.
 //!
 //! | what | why |
