@@ -142,6 +142,7 @@ impl<'a, C> Options<'a, C> {
 
     /// Queries, and results, of all batches are rows of one batch, `[1, heads, queries of all batches, d]`: those of batch `b` are from `offsets[b]` to
     /// `offsets[b + 1]`. The offsets, one more than there are batches, are on the device, ascending; nothing is computed for rows of no batch.
+    /// With offsets that do not ascend, results have no meaning, and a [deterministic](Self::deterministic) backward pass may not end.
     #[must_use]
     pub fn query_offsets(self, offsets: impl Into<DeviceSlice<'a, u32>>) -> Self {
         Self { query_offsets: Some(offsets.into()), ..self }
