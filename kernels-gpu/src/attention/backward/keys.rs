@@ -238,11 +238,15 @@ impl<C: Score> Sixteen<'_, C> {
     }
 
     /// Which weights of a block of queries are kept.
+    ///
+    /// # Safety
+    /// As [`add`](Self::add).
     #[inline(always)]
-    fn kept(&self, at: u32) -> u64 {
+    unsafe fn kept(&self, at: u32) -> u64 {
         let Rows { head, first, .. } = self.tile.place_of_queries(self.problem, at);
         let head = self.problem.forward.head_of_all(self.tile.batch.index, head);
-        dropout::of_keys::<C, EIGHTS>(self.score, head, (first + self.column, self.key))
+        // SAFETY: the caller's promise.
+        unsafe { dropout::of_keys::<C, EIGHTS>(self.score, head, (first + self.column, self.key)) }
     }
 
     /// Makes of scores what counts, negative infinity where the query does not see the key. Returns the derivatives.

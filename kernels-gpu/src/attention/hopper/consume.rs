@@ -2,7 +2,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::super::dropout::{self, kept_or_zero};
+use super::super::dropout;
 use super::super::output::Output;
 use super::super::scores::{First, left_operands, mask, unmerged};
 use super::super::softmax::Rows;
@@ -136,7 +136,7 @@ impl<C: Score> OwnRows<'_, C> {
             scores.wait::<0>();
             release(ring, 1);
             self.exponentials(&mut scores, rows, at);
-            let mut weights = left_operands::<T, F>(&scores);
+            let mut weights = self.weights::<T, N, F>(&scores, at);
             let mut has_values = false;
             while at > first {
                 at -= 1;
@@ -153,7 +153,7 @@ impl<C: Score> OwnRows<'_, C> {
                 sums.wait::<0>();
                 release(ring, 1);
                 sums.map(|index, sum| sum * scales[index / 2 % 2]);
-                weights = left_operands::<T, F>(&scores);
+                weights = self.weights::<T, N, F>(&scores, at);
             }
             multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
             (queries.step(), ring.step());
@@ -183,10 +183,24 @@ impl<C: Score> OwnRows<'_, C> {
             mask(scores, self.score, self.problem, work, First { row: self.row, key });
         }
         // SAFETY: the caller's promise.
-        let scales = unsafe { rows.exponentials(scores, self.factor) };
-        let first = First { row: self.row, key };
-        dropout::of_queries(scores, self.score, (self.problem, work), first, kept_or_zero);
-        scales
+        unsafe { rows.exponentials(scores, self.factor) }
+    }
+
+    /// Exponentials as left operands, 0 where they are dropped.
+    #[gpu_only]
+    #[inline(always)]
+    fn weights<T: Half, const N: usize, const F: usize>(
+        &self,
+        scores: &Accumulator<f32, N>,
+        at: u32,
+    ) -> [[u32; 4]; F]
+    where
+        Columns<N>: Width<f32>,
+    {
+        let mut weights = left_operands::<T, F>(scores);
+        let first = First { row: self.row, key: at * N as u32 + self.column as u32 };
+        dropout::drop_operands(&mut weights, self.score, (self.problem, self.work), first);
+        weights
     }
 
     /// Waits until the consumer before this one has started its products.

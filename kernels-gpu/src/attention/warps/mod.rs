@@ -15,7 +15,7 @@ pub(super) mod products;
 
 use self::copies::Rows as CopiedRows;
 use self::products::{multiply_keys, multiply_values};
-use super::dropout::{self, kept_or_zero};
+use super::dropout;
 use super::hopper::Half;
 use super::output::Output;
 use super::scores::{First, Tiles, left_operands, mask};
@@ -220,13 +220,13 @@ impl<C: Score> Sixteen<'_, C> {
                 mask(&mut scores, self.score, self.problem, self.work, first);
             }
             let scales = rows.exponentials(&mut scores, self.factor);
-            let of = (self.problem, self.work);
-            dropout::of_queries(&mut scores, self.score, of, first, kept_or_zero);
             unrolled!(COLUMNS, |e| {
                 let [a, b, c, d] = sums.0[e];
                 sums.0[e] = [a * scales[0], b * scales[0], c * scales[1], d * scales[1]];
             });
-            multiply_values::<T, D, COLUMNS, G>(sums, left_operands::<T, G>(&scores), v, self.lane);
+            let mut weights = left_operands::<T, G>(&scores);
+            dropout::drop_operands(&mut weights, self.score, (self.problem, self.work), first);
+            multiply_values::<T, D, COLUMNS, G>(sums, weights, v, self.lane);
         }
     }
 }

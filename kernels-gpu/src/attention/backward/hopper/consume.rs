@@ -225,14 +225,20 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     }
 
     /// Which weights of a tile of queries are kept.
+    ///
+    /// # Safety
+    /// As [`all`].
     #[gpu_only]
     #[inline(always)]
-    fn kept(&self, at: Place) -> u64 {
+    unsafe fn kept(&self, at: Place) -> u64 {
         let head = self.problem.forward.head_of_all(self.tile.batch.index, at.head);
         let query = at.index * M as u32 + self.column as u32;
-        match M {
-            64 => dropout::of_keys::<C, 8>(self.score, head, (query, self.key)),
-            _ => dropout::of_keys::<C, 16>(self.score, head, (query, self.key)),
+        // SAFETY: the caller's promise.
+        unsafe {
+            match M {
+                64 => dropout::of_keys::<C, 8>(self.score, head, (query, self.key)),
+                _ => dropout::of_keys::<C, 16>(self.score, head, (query, self.key)),
+            }
         }
     }
 
