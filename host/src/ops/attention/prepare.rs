@@ -54,7 +54,7 @@ impl Machine {
 /// A kernel of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// Warpgroups, and the copy engine: tiles of 128 rows, on Hopper.
+    /// Warpgroups, and the copy engine: tiles of 128 rows, or of 192 where these have 64 elements, on Hopper.
     Hopper,
     /// Warps: tiles of 64 rows.
     Warps,
