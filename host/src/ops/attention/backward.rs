@@ -81,7 +81,8 @@ where
     };
     let (_, [mut sums]) = scratch.parts(stream, [len * size_of::<f32>()])?;
     let mut sums = AsMut::<f32>::new(&mut sums);
-    let schedule = Schedule { tiles: tiles(&problem.forward), group: u32::from(u16::MAX) };
+    let all_heads = problem.forward.heads * problem.forward.batches_of_queries();
+    let schedule = Schedule { tiles: tiles(&problem.forward), group: all_heads };
     let of_queries = As::<u32>::optional(options.query_offsets.as_ref());
     let of_keys = As::<u32>::optional(options.key_offsets.as_ref());
     let offsets = [&of_queries, &of_keys];

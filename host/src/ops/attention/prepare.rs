@@ -255,7 +255,10 @@ impl Prepared {
             false => problem.keys,
         };
         let of_head = (u64::from(keys) * of_key).max(1);
+        // No more than there are: kernels multiply them by their tiles.
+        let all_heads = (problem.packed_heads() * problem.batches_of_queries()).max(1);
         let group = (GROUP_BYTES / of_head).clamp(1, 1 << 16) as u32 * of_heads.max(1);
+        let group = group.min(all_heads);
         let of_tile = form::rows_of_tile(form) as u32;
         let tiles = if problem.has_packed_queries() {
             Slots::len(problem.queries, of_tile >> problem.pack, problem.batches)
