@@ -10,7 +10,7 @@
 //! | [`rotary`] | rotary position embedding, and new keys and values for a cache | `sm_80` |
 //!
 //! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
-//! and which keys a query sees, is a functor, a [`Score`]. The host's `ops::attention` checks shapes and chooses the kernel.
+//! and which keys a query sees, is a functor, a [`Score`]; [`Dropout`] around one leaves weights out. Where the rows of batches of different lengths are, [`batch`] says. The host's `ops::attention` checks shapes and chooses the kernel.
 
 pub mod backward;
 pub mod batch;
