@@ -531,6 +531,25 @@ fn the_same_bits_again() {
 }
 
 #[test]
+fn blocks_that_are_done_take_further_tiles() {
+    // A few more than there are blocks, by a counter that is 0 again afterwards.
+    let heads = gpu().info().multiprocessors as usize + 3;
+    let case = Case::<bf16>::new([1, heads, heads, 3, 5, 64], &mut rng());
+    case.check(Band::ALL, SAME);
+    let (expected, _) = case.run(Band::ALL).unwrap();
+    let [q, k, v] = [&case.q, &case.k, &case.v].map(|host| upload(&host.values));
+    let view = |memory, host: &Host<bf16>| Heads::new(memory, host.layout).unwrap();
+    let (q, k, v) = (view(&q, &case.q), view(&k, &case.k), view(&v, &case.v));
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    for _ in 0..2 {
+        let mut o = poisoned::<bf16>(expected.len());
+        let to = HeadsMut::new(&mut o, case.q.layout).unwrap();
+        attention_into(gpu(), q, k, v, to, Options::new(), &mut scratch).unwrap();
+        assert!(o.to_vec().unwrap() == expected);
+    }
+}
+
+#[test]
 fn nothing_to_do() {
     let mut rng = rng();
     let (o, lse) = Case::<bf16>::new([1, 2, 1, 3, 0, 64], &mut rng).run(Band::ALL).unwrap();

@@ -64,8 +64,6 @@ fn backward<T: Element, C: AttentionKernel<T> + AttentionBackwardKernel<T>>(
         k: HeadsMut::new(d_k, case.k.layout)?,
         v: HeadsMut::new(d_v, case.v.layout)?,
     };
-    let mut scratch = Scratch::new(gpu())?;
-    scratch.reserve(gpu(), backward_scratch_bytes(&case.q.layout, &case.v.layout))?;
     let mut options = Options::new().score(score);
     if let Some(kernel) = way.kernel {
         options = options.kernel(kernel);
@@ -73,6 +71,8 @@ fn backward<T: Element, C: AttentionKernel<T> + AttentionBackwardKernel<T>>(
     if way.deterministic {
         options = options.deterministic();
     }
+    let mut scratch = Scratch::new(gpu())?;
+    scratch.reserve(gpu(), backward_scratch_bytes(&case.q.layout, &case.v.layout, &options))?;
     attention_backward_into(gpu(), forward, &lse, gradients, options, &mut scratch)?;
     Ok(to.map(|gradients| gradients.to_vec().unwrap()))
 }

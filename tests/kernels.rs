@@ -7,6 +7,8 @@ mod support;
 mod all_reduce;
 mod attention;
 mod attention_backward;
+mod attention_dropout;
+mod attention_packed;
 mod blur;
 mod copy;
 mod equalize;

@@ -27,6 +27,19 @@ pub fn row<'a>(
     scale: f64,
     score: impl Fn(usize, f64) -> f64,
 ) -> Row {
+    dropped_row(q, keys, key, value, scale, score, |_| 1.0)
+}
+
+/// [`row`] with each weight multiplied by `factor(key)` after their sum was taken, as dropout does.
+pub fn dropped_row<'a>(
+    q: &[f64],
+    keys: usize,
+    key: impl Fn(usize) -> &'a [f64],
+    value: impl Fn(usize) -> &'a [f64],
+    scale: f64,
+    score: impl Fn(usize, f64) -> f64,
+    factor: impl Fn(usize) -> f64,
+) -> Row {
     let depth = if keys > 0 { value(0).len() } else { 0 };
     let product = |k: usize| q.iter().zip(key(k)).map(|(q, k)| q * k);
     let scores: Vec<f64> = (0..keys).map(|k| score(k, scale * product(k).sum::<f64>())).collect();
@@ -40,10 +53,11 @@ pub fn row<'a>(
         sum += weight;
         seen += 1;
         score_magnitude = score_magnitude.max(scale * product(k).map(f64::abs).sum::<f64>());
+        let factor = factor(k);
         for (i, v) in value(k).iter().enumerate() {
-            values[i] += weight * v;
-            magnitudes[i] += weight * v.abs();
-            sums[i] += v.abs();
+            values[i] += weight * factor * v;
+            magnitudes[i] += weight * factor * v.abs();
+            sums[i] += factor * v.abs();
         }
     }
     if seen > 0 {
@@ -140,6 +154,16 @@ impl Head<'_> {
         score: impl Fn(usize, usize, f64) -> (f64, f64),
         rounding: Rounding,
     ) -> [Rows; 3] {
+        self.dropped_gradients(score, |_, _| 1.0, rounding)
+    }
+
+    /// [`gradients`](Self::gradients) with each weight multiplied by `factor(query, key)` after their sum was taken, as dropout does.
+    pub fn dropped_gradients(
+        &self,
+        score: impl Fn(usize, usize, f64) -> (f64, f64),
+        factor: impl Fn(usize, usize) -> f64,
+        rounding: Rounding,
+    ) -> [Rows; 3] {
         let Self { q, k, v, d_o, scale } = *self;
         let depth = q.first().map_or(0, |q| q.len());
         let zeros = |of: &[&[f64]]| -> Rows {
@@ -149,7 +173,9 @@ impl Head<'_> {
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let size = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a * b).abs()).sum::<f64>();
         for (i, q) in q.iter().enumerate() {
-            let of_row = row(q, k.len(), |j| k[j], |j| v[j], scale, |j, s| score(i, j, s).0);
+            let of_key = |j, s| score(i, j, s).0;
+            let factor = |j| factor(i, j);
+            let of_row = dropped_row(q, k.len(), |j| k[j], |j| v[j], scale, of_key, factor);
             if of_row.seen == 0 {
                 continue;
             }
@@ -170,9 +196,11 @@ impl Head<'_> {
                     continue;
                 }
                 let weight = (counts - of_row.lse).exp();
-                let product = dot(d_o[i], v[j]);
+                let factor = factor(j);
+                let product = factor * dot(d_o[i], v[j]);
                 let gradient = weight * (product - delta) * slope;
-                let of_product = size(d_o[i], v[j]) * (v[j].len() as f64 + 2.0) * 2f64.powi(-22);
+                let of_product =
+                    factor * size(d_o[i], v[j]) * (v[j].len() as f64 + 2.0) * 2f64.powi(-22);
                 let error = gradient.abs() * (of_weight + rounding.unit + 2f64.powi(-20))
                     + weight * slope.abs() * (of_product + of_delta + delta.abs() * 2f64.powi(-20))
                     + rounding.least;
@@ -182,9 +210,9 @@ impl Head<'_> {
                         .add(gradient * k[j][c], (error + gradient.abs() * sums) * k[j][c].abs());
                     d_k[j][c].add(gradient * q[c], (error + gradient.abs() * sums) * q[c].abs());
                 }
-                let error = weight * (of_weight + rounding.unit + sums) + rounding.least;
+                let error = factor * (weight * (of_weight + rounding.unit + sums) + rounding.least);
                 for (c, d_o) in d_o[i].iter().enumerate() {
-                    d_v[j][c].add(weight * d_o, error * d_o.abs());
+                    d_v[j][c].add(weight * factor * d_o, error * d_o.abs());
                 }
             }
         }
@@ -253,16 +281,19 @@ mod tests {
             true => (0.5 * (2.0 * s).tanh(), 1.0 - (2.0 * s).tanh().powi(2)),
             false => (f64::NEG_INFINITY, 0.0),
         };
+        // A weight that is dropped, and others that are larger in return.
+        let factor = |i: usize, j: usize| if (i, j) == (2, 1) { 0.0 } else { 1.25 };
         let loss = |[q, k, v]: &[Vec<Vec<f64>>; 3]| -> f64 {
             let of_query = |i: usize| {
-                let o = row(&q[i], 3, |j| &k[j], |j| &v[j], 0.7, |j, s| score(i, j, s).0);
+                let (k, v) = (|j: usize| &k[j][..], |j: usize| &v[j][..]);
+                let o = dropped_row(&q[i], 3, k, v, 0.7, |j, s| score(i, j, s).0, |j| factor(i, j));
                 o.values.iter().zip(&d_o[i]).map(|(o, d_o)| o * d_o).sum::<f64>()
             };
             (0..3).map(of_query).sum()
         };
         let (q, k, v, of_o) = (rows(&inputs[0]), rows(&inputs[1]), rows(&inputs[2]), rows(&d_o));
         let head = Head { q: &q, k: &k, v: &v, d_o: &of_o, scale: 0.7 };
-        let gradients = head.gradients(score, Rounding::BF16);
+        let gradients = head.dropped_gradients(score, factor, Rounding::BF16);
         for (which, of_input) in gradients.iter().enumerate() {
             for (i, of_row) in of_input.iter().enumerate() {
                 for (c, gradient) in of_row.iter().enumerate() {

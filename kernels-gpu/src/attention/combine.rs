@@ -2,8 +2,9 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::Problem;
+use super::batch::batch_of_row;
 use super::hopper::Half;
+use super::{Batches, Problem};
 use crate::prelude::*;
 use cuda_std::gpu_only;
 use cuda_std::intrinsics::{fast_expf, logf};
@@ -25,7 +26,7 @@ pub const fn blocks(problem: &Problem) -> u64 {
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn combine<T: Half>(
-    problem: &Problem,
+    (problem, batches): (&Problem, Batches<'_>),
     parts: *const f32,
     lse: &mut DisjointSlice<'_, f32>,
     o: *mut T,
@@ -35,6 +36,14 @@ pub unsafe fn combine<T: Half>(
     let row = thread::block_idx_x() as usize * (BLOCK / 32) + warp;
     let (all, depth) = (problem.all_queries(), problem.value_depth as usize);
     if row >= all {
+        return;
+    }
+    let queries = problem.queries.max(1) as usize;
+    let (head, query) = ((row / queries) as u32, (row % queries) as u32);
+    if problem.has_packed_queries()
+        && batch_of_row(batches.queries, problem.batches, query).is_none()
+    {
+        // No batch has the row, so there are no parts.
         return;
     }
     let splits = problem.splits as usize;
@@ -54,8 +63,6 @@ pub unsafe fn combine<T: Half>(
             sum += weight(split);
         }
         let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
-        let queries = problem.queries as usize;
-        let (head, query) = ((row / queries.max(1)) as u32, (row % queries.max(1)) as u32);
         let heads = problem.heads.max(1);
         let to = o.add(problem.o.index(head / heads, head % heads, query));
         let mut column = lane;

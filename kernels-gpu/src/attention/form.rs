@@ -29,7 +29,7 @@ pub const fn depth(form: usize) -> usize {
 pub const fn threads(form: usize) -> usize {
     match (form, form / 1000 * 1000) {
         (COMBINE, _) => combine::BLOCK,
-        (_, HOPPER) => hopper::BLOCK,
+        (_, HOPPER) => hopper::threads(depth(form)),
         (_, kind) => 32 * warps::warps(depth(form), kind == FEW),
     }
 }
@@ -48,7 +48,7 @@ pub const fn shared_bytes(form: usize) -> usize {
 #[must_use]
 pub const fn rows_of_tile(form: usize) -> usize {
     match form / 1000 * 1000 {
-        HOPPER => hopper::ROWS_OF_TILE,
+        HOPPER => hopper::rows_of_tile(depth(form)),
         kind => warps::rows_of_tile(kind == FEW),
     }
 }
@@ -85,7 +85,8 @@ pub struct Arguments {
     note = "write `kernels_gpu::attention_kernels! {{ NAME, {Self}, {T} }}` in the kernel crate that declares `{Self}`"
 )]
 pub trait AttentionKernel<T: Pod>: Score {
-    /// Enqueues a kernel. `pages` and `lengths` may be empty, and so may `lse`; `parts` is empty without splits.
+    /// Enqueues a kernel. `pages`, `lengths`, `lse` and `counter` may be empty; so are `offsets`, of queries and of keys, where these are not packed, and `parts` without
+    /// splits.
     ///
     /// # Errors
     /// Those of the launch.
@@ -102,6 +103,8 @@ pub trait AttentionKernel<T: Pod>: Score {
         v: &impl DeviceRead<T>,
         pages: &impl DeviceRead<u32>,
         lengths: &impl DeviceRead<u32>,
+        offsets: [&impl DeviceRead<u32>; 2],
+        counter: &mut impl DeviceWrite<u32>,
         parts: &mut impl DeviceWrite<f32>,
         lse: &mut impl DeviceWrite<f32>,
         o: &mut impl DeviceWrite<T>,
@@ -134,31 +137,37 @@ macro_rules! attention_kernels {
             v: &[$t],
             pages: &[u32],
             lengths: &[u32],
+            query_offsets: &[u32],
+            key_offsets: &[u32],
+            mut counter: ::cuda_std::prelude::DisjointSlice<u32>,
             mut parts: ::cuda_std::prelude::DisjointSlice<f32>,
             mut lse: ::cuda_std::prelude::DisjointSlice<f32>,
             mut o: ::cuda_std::prelude::DisjointSlice<$t>,
             score: $c,
         ) {
-            use $crate::attention::{combine, hopper, output::Output, warps};
+            use $crate::attention::{Batches, combine, hopper, output::Output, warps};
             let factor = $crate::attention::factor_of::<$c>(&problem);
             let (to, work) = (o.as_mut_ptr(), (&schedule, &problem));
-            let output = Output::new(&problem, factor, to, &mut lse, &mut parts);
+            let factors = (factor, $crate::attention::factor_of_kept(score));
+            let output = Output::new(&problem, factors, to, &mut lse, &mut parts);
             let (q, k, v) = (q.as_ptr(), k.as_ptr(), v.as_ptr());
-            let operands = warps::Operands { q, k, v, pages, lengths };
-            let (of_hopper, score) = ((&schedule, &problem, pages, lengths), (score, factor));
+            let batches = Batches { lengths, queries: query_offsets, keys: key_offsets };
+            let operands = warps::Operands { q, k, v, pages, batches };
+            let counter = if counter.is_empty() { ::core::ptr::null_mut() } else { counter.as_mut_ptr() };
+            let (of_hopper, score) = ((&schedule, &problem, pages, batches), (score, factor));
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
-                    0 => combine::combine::<$t>(&problem, parts.as_mut_ptr(), &mut lse, to),
+                    0 => combine::combine::<$t>((&problem, batches), parts.as_mut_ptr(), &mut lse, to),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    64 => hopper::attend::<$t, $c, 64, 1, 8, 192, 12, 8>(maps, of_hopper, score, output),
+                    64 => hopper::attend::<$t, $c, 64, 1, 8, 128, 8, 8, 192>(maps, of_hopper, counter, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    128 => hopper::attend::<$t, $c, 128, 2, 16, 176, 11, 4>(maps, of_hopper, score, output),
+                    128 => hopper::attend::<$t, $c, 128, 2, 16, 176, 11, 4, 128>(maps, of_hopper, counter, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    192 => hopper::attend::<$t, $c, 192, 3, 24, 112, 7, 4>(maps, of_hopper, score, output),
+                    192 => hopper::attend::<$t, $c, 192, 3, 24, 112, 7, 4, 128>(maps, of_hopper, counter, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    256 => hopper::attend::<$t, $c, 256, 4, 32, 80, 5, 4>(maps, of_hopper, score, output),
+                    256 => hopper::attend::<$t, $c, 256, 4, 32, 80, 5, 4, 128>(maps, of_hopper, counter, score, output),
                     1064 => warps::attend::<$t, $c, false, 64, 8, 64, 8, 4>(operands, work, score, output),
                     1128 => warps::attend::<$t, $c, false, 128, 16, 64, 8, 4>(operands, work, score, output),
                     1192 => warps::attend::<$t, $c, false, 192, 24, 32, 4, 2>(operands, work, score, output),
@@ -183,6 +192,8 @@ macro_rules! attention_kernels {
                 v: &impl ::cuda_std::launch::DeviceRead<$t>,
                 pages: &impl ::cuda_std::launch::DeviceRead<u32>,
                 lengths: &impl ::cuda_std::launch::DeviceRead<u32>,
+                offsets: [&impl ::cuda_std::launch::DeviceRead<u32>; 2],
+                counter: &mut impl ::cuda_std::launch::DeviceWrite<u32>,
                 parts: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 lse: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 o: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
@@ -192,7 +203,8 @@ macro_rules! attention_kernels {
                 macro_rules! launch {
                     ($form:literal) => {
                         $name::<$form>::launch(
-                            on, grid, maps, schedule, problem, q, k, v, pages, lengths, parts, lse, o, self,
+                            on, grid, maps, schedule, problem, q, k, v, pages, lengths, offsets[0], offsets[1],
+                            counter, parts, lse, o, self,
                         )
                     };
                 }

@@ -10,10 +10,12 @@
 //! | [`rotary`] | rotary position embedding, and new keys and values for a cache | `sm_80` |
 //!
 //! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
-//! and which keys a query sees, is a functor, a [`Score`]. The host's `ops::attention` checks shapes and chooses the kernel.
+//! and which keys a query sees, is a functor, a [`Score`]; [`Dropout`] around one leaves weights out. Where the rows of batches of different lengths are, [`batch`] says. The host's `ops::attention` checks shapes and chooses the kernel.
 
 pub mod backward;
+pub mod batch;
 pub mod combine;
+mod dropout;
 pub mod form;
 pub mod hopper;
 pub mod output;
@@ -28,7 +30,9 @@ pub mod steps;
 pub mod warps;
 mod work;
 
-pub use problem::{Lengths, Problem, RowStrides};
+pub use batch::{Batch, Batches, Segment};
+pub use dropout::{Dropout, Kept};
+pub use problem::{Lengths, PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides};
 pub use score::{Alibi, Band, Keys, Place, Score, SoftCap};
 pub use work::{Schedule, Work};
 
@@ -38,4 +42,11 @@ pub use work::{Schedule, Work};
 pub fn factor_of<C: Score>(problem: &Problem) -> f32 {
     use core::f32::consts::LOG2_E;
     if C::CHANGES { LOG2_E } else { problem.scale * LOG2_E }
+}
+
+/// Factor of weights that a functor keeps.
+#[inline(always)]
+#[must_use]
+pub fn factor_of_kept<C: Score>(score: C) -> f32 {
+    if C::DROPS { score.kept().factor() } else { 1.0 }
 }

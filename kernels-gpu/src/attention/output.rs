@@ -14,8 +14,10 @@ pub struct Output<'a, T> {
     problem: &'a Problem,
     /// Factor of scores in exponents to base 2.
     factor: f32,
+    /// Factor of weights that are kept.
+    of_kept: f32,
     o: *mut T,
-    /// Logarithms of sums, `[batches, heads, queries]`; null if they are not wanted.
+    /// Logarithms of sums, `[batches, heads, queries]`, of packed queries `[heads, queries of all batches]`; null if they are not wanted.
     lse: *mut f32,
     /// With splits: results of the parts, `[splits, batches · heads · queries, value_depth]`, and after them their logarithms, `[splits, …]`.
     parts: *mut f32,
@@ -31,17 +33,17 @@ pub struct OutputRow<T> {
 }
 
 impl<'a, T: Value<Pair = u32>> Output<'a, T> {
-    /// From a kernel's arguments. `factor` is that of scores in exponents to base 2.
+    /// From a kernel's arguments. The factors are that of scores in exponents to base 2, and that of weights.
     #[inline(always)]
     pub fn new(
         problem: &'a Problem,
-        factor: f32,
+        (factor, of_kept): (f32, f32),
         o: *mut T,
         lse: &mut DisjointSlice<'_, f32>,
         parts: &mut DisjointSlice<'_, f32>,
     ) -> Self {
         let lse = if lse.is_empty() { core::ptr::null_mut() } else { lse.as_mut_ptr() };
-        Self { problem, factor, o, lse, parts: parts.as_mut_ptr() }
+        Self { problem, factor, of_kept, o, lse, parts: parts.as_mut_ptr() }
     }
 
     /// Begins to write a row, with the maximum of its scores and the sum of its exponentials; `None` if it is not inside. One thread of those that write
@@ -59,13 +61,14 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         is_first: bool,
     ) -> Option<OutputRow<T>> {
         let problem = self.problem;
-        if row >= problem.rows() {
+        if row >= work.rows(problem) {
             return None;
         }
         let (head, query) = problem.place_of_row(work.head, row);
-        let index = problem.index(work.batch, head, query);
+        let queries = work.batch.queries;
+        let index = problem.index(queries.batch, head, queries.first + query);
         // A row that sees no key is 0. (A sum of NaN is not.)
-        let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+        let inverse = if sum == 0.0 { 0.0 } else { self.of_kept / sum };
         let lse = if sum == 0.0 {
             f32::NEG_INFINITY
         } else {
@@ -86,7 +89,7 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
             if is_first && !self.lse.is_null() {
                 self.lse.add(index).write(lse);
             }
-            let to = self.o.add(problem.o.index(work.batch, head, query));
+            let to = self.o.add(queries.index(problem.o, head, query));
             Some(OutputRow::new(to, inverse, depth))
         }
     }

@@ -24,6 +24,11 @@ impl RowStrides {
     }
 }
 
+/// In [`Problem::packed`]: queries, results and their gradients.
+pub const PACKED_QUERIES: u32 = 1;
+/// In [`Problem::packed`]: keys, values and their gradients.
+pub const PACKED_KEYS: u32 = 2;
+
 /// `o = softmax(scale · q·kᵀ) · v` for each head of each batch.
 ///
 /// Heads of the queries share heads of keys and values: head `h` takes head `h / (heads / kv_heads)` of those. Kernels see `2^pack` such heads,
@@ -40,9 +45,9 @@ pub struct Problem {
     pub kv_heads: u32,
     /// The logarithm to base 2 of the heads that are rows of one: their number divides `heads / kv_heads`.
     pub pack: u32,
-    /// Queries of each head.
+    /// Queries of each head; of packed ones those of all batches.
     pub queries: u32,
-    /// Keys, and values, of each head; of paged ones the most that a batch may have.
+    /// Keys, and values, of each head; of packed ones those of all batches, of paged ones the most that a batch may have.
     pub keys: u32,
     /// Elements of a query, and of a key.
     pub depth: u32,
@@ -58,8 +63,8 @@ pub struct Problem {
     pub page: u32,
     /// How many pages there are.
     pub page_count: u32,
-    #[allow(missing_docs)]
-    pub padding: u32,
+    /// Which tensors hold the rows of all batches one after the other, as one batch: [`PACKED_QUERIES`], [`PACKED_KEYS`], both, or 0.
+    pub packed: u32,
     /// Where the queries are.
     pub q: RowStrides,
     /// Where the keys are.
@@ -79,6 +84,13 @@ impl Problem {
         head / (self.heads / self.kv_heads.max(1)).max(1)
     }
 
+    /// A head of a batch among those of all batches.
+    #[inline(always)]
+    #[must_use]
+    pub const fn head_of_all(&self, batch: u32, head: u32) -> u32 {
+        batch.wrapping_mul(self.heads).wrapping_add(head)
+    }
+
     /// Heads that are tiled: each is `2^pack` of the caller's.
     #[inline(always)]
     #[must_use]
@@ -86,11 +98,32 @@ impl Problem {
         self.heads >> self.pack
     }
 
-    /// Rows of such a head.
+    /// Whether the queries of all batches are rows of one.
     #[inline(always)]
     #[must_use]
-    pub const fn rows(&self) -> u32 {
-        self.queries << self.pack
+    pub const fn has_packed_queries(&self) -> bool {
+        self.packed & PACKED_QUERIES != 0
+    }
+
+    /// Whether the keys of all batches are rows of one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_packed_keys(&self) -> bool {
+        self.packed & PACKED_KEYS != 0
+    }
+
+    /// Batches of the tensor of queries.
+    #[inline(always)]
+    #[must_use]
+    pub const fn batches_of_queries(&self) -> u32 {
+        if self.has_packed_queries() { 1 } else { self.batches }
+    }
+
+    /// Batches of the tensor of keys, where these are not in pages.
+    #[inline(always)]
+    #[must_use]
+    pub const fn batches_of_keys(&self) -> u32 {
+        if self.has_packed_keys() { 1 } else { self.batches }
     }
 
     /// The head of the queries, and the query, of a row of packed head `head`.
@@ -100,7 +133,7 @@ impl Problem {
         ((head << self.pack) + (row & ((1 << self.pack) - 1)), row >> self.pack)
     }
 
-    /// The place of a query among those of all heads and batches.
+    /// The place of a query among those of all heads and batches of its tensor.
     #[inline(always)]
     #[must_use]
     pub const fn index(&self, batch: u32, head: u32, query: u32) -> usize {
@@ -119,7 +152,7 @@ impl Problem {
     #[inline(always)]
     #[must_use]
     pub const fn all_queries(&self) -> usize {
-        self.batches as usize * self.heads as usize * self.queries as usize
+        self.batches_of_queries() as usize * self.heads as usize * self.queries as usize
     }
 }
 

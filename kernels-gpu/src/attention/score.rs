@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::Lengths;
+use super::{Kept, Lengths};
 
 /// Keys, or queries, from one to before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +149,9 @@ pub trait Score: Copy + 'static {
     /// Whether [`apply`](Self::apply) does anything.
     const CHANGES: bool;
 
+    /// Whether weights are dropped: see [`kept`](Self::kept).
+    const DROPS: bool = false;
+
     /// The keys that queries see.
     fn band(self) -> Band;
 
@@ -164,6 +167,12 @@ pub trait Score: Copy + 'static {
     fn slope(self, score: f32, at: Place) -> f32 {
         let _ = (score, at);
         1.0
+    }
+
+    /// Which weights are kept, where they are dropped. [`Dropout`](super::Dropout) drops those of any functor.
+    #[inline(always)]
+    fn kept(self) -> Kept {
+        Kept::ALL
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::{Lengths, Place, Problem, Score, Work};
+use super::{Place, Problem, Score, Work};
 use crate::matmul::Value;
 use cuda_std::gpu_only;
 use cuda_std::matrix::{Accumulator, Columns, Width};
@@ -89,7 +89,7 @@ pub fn mask<C: Score>(
     first: First,
 ) {
     let places = [0, 8].map(|below| problem.place_of_row(work.head, first.row + below));
-    let (band, lengths) = (score.band(), work.lengths);
+    let (band, lengths) = (score.band(), work.lengths());
     let prefix = band.prefix.min(lengths.keys);
     // Keys relative to the first one of the thread.
     let seen = places.map(|(_, query)| {
@@ -109,8 +109,9 @@ pub fn mask<C: Score>(
     let [above, below] = seen;
     // One comparison instead of three, where all keys before the end are seen, as with a causal mask.
     if above[0] | below[0] == 0 {
+        let ends = [unmerged(above[1]), unmerged(below[1])];
         scores.map(|index, score| {
-            let sees = key_of(index) < seen[index / 2 % 2][1];
+            let sees = key_of(index) < ends[index / 2 % 2];
             if sees { score } else { f32::NEG_INFINITY }
         });
     } else {
@@ -120,6 +121,21 @@ pub fn mask<C: Score>(
             if sees { score } else { f32::NEG_INFINITY }
         });
     }
+}
+
+/// The same number, of which the compiler does not know that: so what is computed from it is computed here, and not kept from a place before.
+///
+/// Of two branches that share comparisons it would make these before them, and keep all of their results, as bits that it packs and unpacks.
+#[gpu_only]
+#[inline(always)]
+pub fn unmerged(number: u32) -> u32 {
+    let result;
+    // SAFETY: a copy of a register. (It is not `pure`, so that it stays in its branch.)
+    unsafe {
+        core::arch::asm!("mov.b32 {r}, {n};", r = out(reg32) result, n = in(reg32) number,
+            options(nomem, nostack, preserves_flags));
+    }
+    result
 }
 
 /// The derivatives of what the functor makes of scores; anything if it changes none.
@@ -145,8 +161,8 @@ pub fn slopes<C: Score, S: Scores + Copy>(
 #[inline(always)]
 fn place_of(problem: &Problem, work: &Work, first: First, index: usize) -> Place {
     let (head, query) = problem.place_of_row(work.head, first.row + 8 * (index as u32 / 2 % 2));
-    let own = query as i32 + work.lengths.keys as i32 - work.lengths.queries as i32;
-    Place { batch: work.batch, head, query, key: first.key + key_of(index), own }
+    let own = query as i32 + work.batch.keys.len as i32 - work.batch.queries.len as i32;
+    Place { batch: work.batch.index, head, query, key: first.key + key_of(index), own }
 }
 
 /// The key of a score, relative to the first of the thread.
@@ -162,15 +178,4 @@ pub fn left_operands<T: Value<Pair = u32>, const F: usize>(scores: &impl Scores)
         let pair = |k: usize| T::pair(scores.pair(8 * sixteen + 2 * k));
         [pair(0), pair(1), pair(2), pair(3)]
     })
-}
-
-/// The numbers of queries and keys of a batch.
-#[gpu_only]
-#[inline(always)]
-pub fn lengths_of(problem: &Problem, lengths: &[u32], batch: u32) -> Lengths {
-    let keys = match lengths.get(batch as usize) {
-        Some(keys) => (*keys).min(problem.keys),
-        None => problem.keys,
-    };
-    Lengths { queries: problem.queries, keys }
 }

@@ -201,9 +201,10 @@ impl Forward {
                 k: rows(&mut d_k, of_k)?,
                 v: rows(&mut d_v, of_v)?,
             };
-            let mut scratch = call.lease().scratch(backward_scratch_bytes(&of_q, &of_v))?;
             let options = self.options(band);
             let options = if deterministic { options.deterministic() } else { options };
+            let bytes = backward_scratch_bytes(&of_q, &of_v, &options);
+            let mut scratch = call.lease().scratch(bytes)?;
             attention_backward_into(
                 on,
                 backward,

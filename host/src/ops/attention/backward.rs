@@ -5,17 +5,18 @@ use cuda_std::grid_constant::MapWords;
 use cuda_std::launch::DeviceRead;
 use kernels_gpu::attention::backward::form::{self, Arguments, AttentionBackwardKernel};
 use kernels_gpu::attention::backward::{BackwardProblem, ROWS, delta, hopper, keys};
+use kernels_gpu::attention::batch::Slots;
 use kernels_gpu::attention::hopper::Half;
-use kernels_gpu::attention::{Problem, Schedule};
+use kernels_gpu::attention::{PACKED_QUERIES, Problem, Schedule};
 
 use super::prepare::{
-    Machine, check_apart, depth_of, is_addressed, map_of_rows, problem_of, wrong,
+    Machine, Mapped, check_apart, depth_of, is_addressed, map_of_rows, problem_of, wrong,
 };
-use super::{Heads, HeadsLayout, HeadsMut, Kernel, OPERATION, Options};
+use super::{Heads, HeadsLayout, HeadsMut, Kernel, OPERATION, Options, len_of};
 use crate::error::GpuResult;
 use crate::ops::same_len;
 use crate::ops::scratch::{Scratch, size_of_parts};
-use crate::ops::views::AsMut;
+use crate::ops::views::{As, AsMut};
 use crate::stream::{AsStream, Stream};
 
 /// What the forward pass read and gave, and the gradient of its results.
@@ -53,8 +54,8 @@ pub struct Gradients<'a, T: Pod> {
 /// the type of the elements before they are multiplied.
 ///
 /// # Errors
-/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit, for rows of more than 128 elements, for other options than a scale, a functor of scores, a kernel and
-/// determinism, for a kernel that cannot compute this, if gradients overlap an input, each other or themselves; [`SizeMismatch`](crate::GpuError::SizeMismatch) for logarithms of
+/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit, for rows of more than 128 elements, for other options than a scale, a functor of scores, offsets, a kernel
+/// and determinism, for a kernel that cannot compute this, if gradients overlap an input, each other or themselves; [`SizeMismatch`](crate::GpuError::SizeMismatch) for logarithms of
 /// another size; errors of the driver.
 pub fn attention_backward_into<T: Half, C>(
     on: &impl AsStream,
@@ -80,8 +81,11 @@ where
     };
     let (_, [mut sums]) = scratch.parts(stream, [len * size_of::<f32>()])?;
     let mut sums = AsMut::<f32>::new(&mut sums);
-    let tiles = problem.forward.queries.div_ceil(ROWS as u32);
-    let schedule = Schedule { tiles, group: u32::from(u16::MAX) };
+    let all_heads = problem.forward.heads * problem.forward.batches_of_queries();
+    let schedule = Schedule { tiles: tiles(&problem.forward), group: all_heads };
+    let of_queries = As::<u32>::optional(options.query_offsets.as_ref());
+    let of_keys = As::<u32>::optional(options.key_offsets.as_ref());
+    let offsets = [&of_queries, &of_keys];
     let Backward { q, k, v, o, d_o } = &forward;
     let [q, k, v, o, d_o] = [q, k, v, o, d_o].map(|heads| &heads.memory);
     let Gradients { q: d_q, k: d_k, v: d_v } = &mut gradients;
@@ -95,8 +99,8 @@ where
         let arguments = Arguments { form, blocks, maps, schedule, problem };
         // SAFETY: sizes, alignment and overlaps were checked; maps, schedule and grid are of this problem, and each kernel finds what those before it write.
         unsafe {
-            let score = options.score;
-            score.launch(stream, &arguments, q, k, v, o, d_o, lse, &mut sums, d_q, d_k, d_v)?;
+            let (score, sums) = (options.score, &mut sums);
+            score.launch(stream, &arguments, q, k, v, o, d_o, lse, offsets, sums, d_q, d_k, d_v)?;
         }
     }
     Ok(())
@@ -105,9 +109,15 @@ where
 /// The scratch of [`attention_backward_into`] for queries and values of these layouts, in bytes: at most two numbers for each query and, on Hopper, the sums of its
 /// gradients in `f32`.
 #[must_use]
-pub fn backward_scratch_bytes(q: &HeadsLayout, v: &HeadsLayout) -> usize {
+pub fn backward_scratch_bytes<C>(
+    q: &HeadsLayout,
+    v: &HeadsLayout,
+    options: &Options<'_, C>,
+) -> usize {
+    let offsets = len_of(options.query_offsets.as_ref());
     let forward = Problem {
-        batches: q.batches as u32,
+        batches: offsets.map_or(q.batches, |offsets| offsets.saturating_sub(1)) as u32,
+        packed: if offsets.is_some() { PACKED_QUERIES } else { 0 },
         heads: q.heads as u32,
         queries: q.rows as u32,
         depth: q.depth as u32,
@@ -121,7 +131,7 @@ pub fn backward_scratch_bytes(q: &HeadsLayout, v: &HeadsLayout) -> usize {
 /// The kernels, in order, and the blocks of each.
 fn launches(kernel: Kernel, problem: &BackwardProblem, depth: usize) -> [(usize, u64); 3] {
     let forward = &problem.forward;
-    let tiles = u64::from(forward.queries.div_ceil(ROWS as u32));
+    let heads = u64::from(forward.heads) * u64::from(forward.batches_of_queries());
     match kernel {
         Kernel::Hopper => [
             (form::PREPARE, hopper::prepare::blocks(problem)),
@@ -130,9 +140,18 @@ fn launches(kernel: Kernel, problem: &BackwardProblem, depth: usize) -> [(usize,
         ],
         _ => [
             (form::DELTA, delta::blocks(problem)),
-            (form::QUERIES + depth, tiles * u64::from(forward.heads) * u64::from(forward.batches)),
+            (form::QUERIES + depth, u64::from(tiles(forward)) * heads),
             (form::KEYS + depth, keys::blocks(problem)),
         ],
+    }
+}
+
+/// Tiles of queries of a head for warps, or of packed queries the places for them.
+const fn tiles(forward: &Problem) -> u32 {
+    if forward.has_packed_queries() {
+        Slots::len(forward.queries, ROWS as u32, forward.batches)
+    } else {
+        forward.queries.div_ceil(ROWS as u32)
     }
 }
 
@@ -144,8 +163,7 @@ fn choose<T: Half>(
     asked: Option<Kernel>,
 ) -> GpuResult<Kernel> {
     let of = &problem.forward;
-    let of_queries = [of.batches, of.heads, of.queries];
-    let of_keys = [of.batches, of.kv_heads, of.keys];
+    let [of_queries, of_keys] = extents(of);
     let Backward { q, k, v, o, d_o } = forward;
     let has_addresses = of_queries.into_iter().chain(of_keys).all(|extent| extent > 0)
         && is_addressed(q.address(), of.q, of_queries)
@@ -175,16 +193,28 @@ fn maps<T: Half>(
     depth: usize,
 ) -> GpuResult<[MapWords; 4]> {
     let of = &problem.forward;
-    let of_queries = [of.batches, of.heads, of.queries];
-    let of_keys = [of.batches, of.kv_heads, of.keys];
+    let [of_queries, of_keys] = extents(of);
     let (tile, keys) = (hopper::queries_of_tile(depth) as u32, hopper::KEYS as u32);
     let Backward { q, k, v, d_o, .. } = forward;
+    let of_queries = |address, strides, depth| {
+        let mapped = Mapped::new(address, strides, of_queries, of.has_packed_queries());
+        map_of_rows(stream, mapped, depth, tile)
+    };
+    let of_keys = |address, strides, depth| {
+        let mapped = Mapped::new(address, strides, of_keys, of.has_packed_keys());
+        map_of_rows(stream, mapped, depth, keys)
+    };
     Ok([
-        map_of_rows(stream, q.address(), (of_queries, of.depth), of.q, tile)?,
-        map_of_rows(stream, k.address(), (of_keys, of.depth), of.k, keys)?,
-        map_of_rows(stream, v.address(), (of_keys, of.value_depth), of.v, keys)?,
-        map_of_rows(stream, d_o.address(), (of_queries, of.value_depth), problem.d_o, tile)?,
+        of_queries(q.address(), of.q, of.depth)?,
+        of_keys(k.address(), of.k, of.depth)?,
+        of_keys(v.address(), of.v, of.value_depth)?,
+        of_queries(d_o.address(), problem.d_o, of.value_depth)?,
     ])
+}
+
+/// Batches, heads and rows of queries, and of keys.
+const fn extents(of: &Problem) -> [[u32; 3]; 2] {
+    [[of.batches_of_queries(), of.heads, of.queries], [of.batches_of_keys(), of.kv_heads, of.keys]]
 }
 
 /// Checks everything that does not depend on the device. Returns the sizes, and the elements to which rows are filled up.
@@ -196,7 +226,7 @@ fn prepare<T: Half, C>(
     let Backward { q, k, v, o, d_o } = forward;
     let Options { lengths, pages, lse, .. } = options;
     if lengths.is_some() || pages.is_some() || lse.is_some() {
-        let reason = "the backward pass takes a scale, a functor of scores, a kernel and determinism, and no other option";
+        let reason = "the backward pass takes a scale, a functor of scores, offsets, a kernel and determinism, and no other option";
         return Err(wrong(reason.into()));
     }
     let problem = problem_of([q, k, v, o].map(Heads::layout), options)?;

@@ -23,11 +23,17 @@
 //! kernel crate. Queries and keys are aligned at their ends. A query that sees no key has the result 0, and the logarithm of its sum is negative
 //! infinity.
 //!
+//! [`Dropout`] around another functor leaves weights out at random. Which ones, its seed and offset say, the same in the forward and the backward pass.
+//!
 //! # Results
 //! - Scores and sums are f32, exponentials are rounded to the type of the elements before they are multiplied with values. The maximum of a row is subtracted
 //!   before its exponentials are taken.
 //! - The same call on the same device gives the same bits again and again.
 //! - NaN and infinity among keys or queries make rows that see them NaN; so do those among values, also where their weights are 0.
+//!
+//! # Batches of different lengths
+//! [`Options::lengths`] gives each batch a number of keys. [`Options::query_offsets`] and [`Options::key_offsets`] pack the rows of all batches into one, without
+//! gaps, as sequences of different lengths are for training: both, or one of them.
 //!
 //! # Which kernel runs
 //! [`explain`] says it. On Hopper (`sm_90a`) keys and values come by the copy engine, and warpgroups multiply them. Tensors that the copy engine cannot
@@ -52,7 +58,7 @@ use kernels_gpu::attention::hopper::Half;
 
 pub use backward::{Backward, Gradients, attention_backward_into, backward_scratch_bytes};
 pub use heads::{Heads, HeadsLayout, HeadsMut};
-pub use kernels_gpu::attention::{Alibi, Band, Place, Score, SoftCap};
+pub use kernels_gpu::attention::{Alibi, Band, Dropout, Kept, Place, Score, SoftCap};
 pub use prepare::{Choice, Kernel};
 pub use rotary::{Cache, Positions, RotaryTable, append_into, rotary_in_place};
 pub use steps::{online_into, textbook_into};
@@ -73,6 +79,8 @@ const OPERATION: &str = "attention";
 pub struct Options<'a, C = Band> {
     scale: Option<f32>,
     score: C,
+    query_offsets: Option<DeviceSlice<'a, u32>>,
+    key_offsets: Option<DeviceSlice<'a, u32>>,
     lengths: Option<DeviceSlice<'a, u32>>,
     pages: Option<DeviceSlice<'a, u32>>,
     lse: Option<DeviceSliceMut<'a, f32>>,
@@ -85,8 +93,19 @@ impl Options<'_> {
     #[must_use]
     pub fn new() -> Self {
         let (lengths, pages, lse) = (None, None, None);
-        let (scale, score, kernel) = (None, Band::ALL, None);
-        Self { scale, score, lengths, pages, lse, kernel, deterministic: false }
+        let (query_offsets, key_offsets) = (None, None);
+        let (scale, score, kernel, deterministic) = (None, Band::ALL, None, false);
+        Self {
+            scale,
+            score,
+            query_offsets,
+            key_offsets,
+            lengths,
+            pages,
+            lse,
+            kernel,
+            deterministic,
+        }
     }
 }
 
@@ -106,8 +125,34 @@ impl<'a, C> Options<'a, C> {
     /// Which keys a query sees, and what becomes of its scores.
     #[must_use]
     pub fn score<S: Score>(self, score: S) -> Options<'a, S> {
-        let Self { scale, lengths, pages, lse, kernel, deterministic, .. } = self;
-        Options { scale, score, lengths, pages, lse, kernel, deterministic }
+        let Self { scale, query_offsets, key_offsets, lengths, pages, lse, .. } = self;
+        let Self { kernel, deterministic, .. } = self;
+        Options {
+            scale,
+            score,
+            query_offsets,
+            key_offsets,
+            lengths,
+            pages,
+            lse,
+            kernel,
+            deterministic,
+        }
+    }
+
+    /// Queries, and results, of all batches are rows of one batch, `[1, heads, queries of all batches, d]`: those of batch `b` are from `offsets[b]` to
+    /// `offsets[b + 1]`. The offsets, one more than there are batches, are on the device, ascending; nothing is computed for rows of no batch.
+    /// With offsets that do not ascend, results have no meaning, and a [deterministic](Self::deterministic) backward pass may not end.
+    #[must_use]
+    pub fn query_offsets(self, offsets: impl Into<DeviceSlice<'a, u32>>) -> Self {
+        Self { query_offsets: Some(offsets.into()), ..self }
+    }
+
+    /// Keys and values of all batches are rows of one batch, `[1, kv_heads, keys of all batches, d]`, with offsets like those of
+    /// [queries](Self::query_offsets).
+    #[must_use]
+    pub fn key_offsets(self, offsets: impl Into<DeviceSlice<'a, u32>>) -> Self {
+        Self { key_offsets: Some(offsets.into()), ..self }
     }
 
     /// The number of keys of each batch, on the device: `[batches]`. A number that is larger than the keys of the tensor counts as those.
@@ -124,7 +169,7 @@ impl<'a, C> Options<'a, C> {
         Self { pages: Some(table.into()), ..self }
     }
 
-    /// Where the logarithm of each query's sum of `e^score` goes: `[batches, heads, queries]`.
+    /// Where the logarithm of each query's sum of `e^score` goes: `[batches, heads, queries]`, of packed queries `[heads, queries of all batches]`.
     #[must_use]
     pub fn lse(self, lse: impl Into<DeviceSliceMut<'a, f32>>) -> Self {
         Self { lse: Some(lse.into()), ..self }
@@ -143,7 +188,7 @@ impl<'a, C> Options<'a, C> {
     }
 }
 
-/// Attention as a new tensor without gaps: `[batches, heads, queries, d of values]`. Asynchronous.
+/// Attention as a new tensor without gaps: `[batches, heads, queries, d of values]`. Rows of packed queries that belong to no batch are 0. Asynchronous.
 ///
 /// # Errors
 /// As [`attention_into`]; out of memory.
@@ -160,7 +205,11 @@ where
     let of_q = q.layout();
     let sizes = [of_q.batches, of_q.heads, of_q.rows, v.layout().depth];
     let len = sizes.iter().try_fold(1usize, |len, size| len.checked_mul(*size));
-    let mut out = unwritten(on, len.unwrap_or(usize::MAX))?;
+    let len = len.unwrap_or(usize::MAX);
+    let mut out = match options.query_offsets {
+        Some(_) => DeviceBuffer::zeroed(on, len)?,
+        None => unwritten(on, len)?,
+    };
     let o = HeadsMut::new(&mut out, HeadsLayout::by_head(sizes))?;
     attention_into(on, q, k, v, o, options, &mut Scratch::new(on)?)?;
     Ok(out)
@@ -171,7 +220,7 @@ where
 /// # Errors
 /// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit (the message has them), for rows of more than 256 elements or of none, for a size of
 /// 2^31 or more, for a scale that is not positive and finite, if `o` overlaps an input or itself, for a [kernel](Options::kernel) that cannot compute this;
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) for lengths, a table of pages or logarithms of another size; errors of the driver.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) for lengths, offsets, a table of pages or logarithms of another size; errors of the driver.
 pub fn attention_into<T: Half, C>(
     on: &impl AsStream,
     q: Heads<'_, T>,
@@ -191,11 +240,16 @@ where
     }
     let machine = Machine::of(stream.inner().context().info());
     let choice = this.choice(&machine, options.kernel)?;
-    let (_, [mut parts]) = scratch.parts(stream, [this.parts_bytes(&choice)])?;
-    let mut parts = AsMut::<f32>::new(&mut parts);
     let arguments = this.arguments(stream, &machine, &choice)?;
+    let (counters, [mut parts]) = scratch.parts(stream, [this.parts_bytes(&choice)])?;
+    let mut parts = AsMut::<f32>::new(&mut parts);
+    let mut counter = Some(counters).filter(|_| this.counts(&arguments));
+    let mut counter = AsMut::<u32>::optional(counter.as_mut());
     let lengths = As::<u32>::optional(options.lengths.as_ref());
     let pages = As::<u32>::optional(options.pages.as_ref());
+    let of_queries = As::<u32>::optional(options.query_offsets.as_ref());
+    let of_keys = As::<u32>::optional(options.key_offsets.as_ref());
+    let offsets = [&of_queries, &of_keys];
     let mut lse = options.lse;
     let mut lse = AsMut::<f32>::optional(lse.as_mut());
     let (q, k, v, o) = (&q.memory, &k.memory, &v.memory, &mut o.memory);
@@ -203,10 +257,14 @@ where
     // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; the parts have their place, and are combined behind the
     // kernel that writes them.
     unsafe {
-        score.launch(stream, &arguments, q, k, v, &pages, &lengths, &mut parts, &mut lse, o)?;
+        let (pages, lengths, parts, lse) = (&pages, &lengths, &mut parts, &mut lse);
+        let count = &mut counter;
+        score.launch(stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o)?;
         if choice.splits > 1 {
             let arguments = this.combining(&choice)?;
-            score.launch(stream, &arguments, q, k, v, &pages, &lengths, &mut parts, &mut lse, o)?;
+            score.launch(
+                stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o,
+            )?;
         }
     }
     Ok(())

@@ -4,9 +4,12 @@ use std::fmt;
 
 use cuda_std::copy::TensorType;
 use cuda_std::grid_constant::MapWords;
+use kernels_gpu::attention::batch::Slots;
 use kernels_gpu::attention::form::{self, Arguments};
 use kernels_gpu::attention::hopper::{self, Half};
-use kernels_gpu::attention::{Problem, RowStrides, Schedule, Score, combine, warps};
+use kernels_gpu::attention::{
+    PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides, Schedule, Score, combine, warps,
+};
 
 use super::{Heads, HeadsLayout, HeadsMut, OPERATION, Options, len_of};
 use crate::device::DeviceInfo;
@@ -51,7 +54,7 @@ impl Machine {
 /// A kernel of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// Warpgroups, and the copy engine: tiles of 128 rows, on Hopper.
+    /// Warpgroups, and the copy engine: tiles of 128 rows, or of 192 where these have 64 elements, on Hopper.
     Hopper,
     /// Warps: tiles of 64 rows.
     Warps,
@@ -75,11 +78,12 @@ pub struct Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kernel = match self.kernel {
-            Kernel::Hopper => "tiles of 128 rows by TMA and wgmma",
-            Kernel::Warps => "tiles of 64 rows by cp.async and mma",
-            Kernel::FewRows => "tiles of 16 rows by cp.async and mma, keys divided among warps",
+            Kernel::Hopper => "by TMA and wgmma",
+            Kernel::Warps => "by cp.async and mma",
+            Kernel::FewRows => "by cp.async and mma, keys divided among warps",
         };
-        write!(f, "{kernel}, rows of {} elements", self.depth)?;
+        let rows = form::rows_of_tile(self.form());
+        write!(f, "tiles of {rows} rows {kernel}, rows of {} elements", self.depth)?;
         if self.packed_heads > 1 {
             write!(f, ", {} heads in the rows of a tile", self.packed_heads)?;
         }
@@ -109,6 +113,8 @@ pub(super) struct Prepared {
     addresses: [u64; 3],
     /// Elements to which rows are filled up.
     depth: usize,
+    /// Whether heads may be rows of one: not where weights are dropped, of queries that are eight rows apart.
+    has_packs: bool,
 }
 
 impl Prepared {
@@ -128,17 +134,18 @@ impl Prepared {
         check_apart("results", o, [("queries", q), ("keys", k), ("values", v)])?;
         let depth = depth_of(&problem, &form::DEPTHS)?;
         let addresses = [q.address(), k.address(), v.address()];
-        Ok(Self { problem, addresses, depth })
+        Ok(Self { problem, addresses, depth, has_packs: !C::DROPS })
     }
 
     /// The kernel for this device, or the one that is asked for.
     pub fn choice(&self, machine: &Machine, asked: Option<Kernel>) -> GpuResult<Choice> {
-        let Problem { queries, heads, kv_heads, .. } = self.problem;
+        let Problem { heads, kv_heads, .. } = self.problem;
+        let queries = self.queries_of_batch();
         let group = heads / kv_heads.max(1);
-        // Heads that are rows of one: a power of two, which divides those that share keys, with at most so many rows.
+        // Heads that are rows of one: a power of two, which divides those that share keys and these rows, with at most so many rows.
         let packed = |rows: usize| {
-            let most = (rows as u32 / queries.max(1)).max(1);
-            (1 << group.trailing_zeros()).min(1 << most.ilog2())
+            let most = if self.has_packs { (rows as u32 / queries.max(1)).max(1) } else { 1 };
+            (1 << group.trailing_zeros()).min(1 << most.ilog2()).min(1 << rows.trailing_zeros())
         };
         let few = packed(warps::ROWS_OF_WARP);
         let has_few = queries as usize * few as usize <= warps::ROWS_OF_WARP;
@@ -162,7 +169,7 @@ impl Prepared {
             return Err(wrong(format!("{best:?} is not a kernel for this: {refusal}")));
         }
         let packed_heads = match best {
-            Kernel::Hopper => packed(hopper::ROWS_OF_TILE),
+            Kernel::Hopper => packed(hopper::rows_of_tile(self.depth)),
             Kernel::Warps => packed(warps::rows_of_tile(false)),
             Kernel::FewRows => few,
         };
@@ -170,9 +177,20 @@ impl Prepared {
         Ok(Choice { splits: self.splits(machine, &choice), ..choice })
     }
 
+    /// Queries of a batch; the mean of packed ones, whose numbers the device alone knows.
+    const fn queries_of_batch(&self) -> u32 {
+        let Problem { batches, queries, .. } = self.problem;
+        if self.problem.has_packed_queries() && batches > 0 {
+            queries.div_ceil(batches)
+        } else {
+            queries
+        }
+    }
+
     /// Blocks among which keys are divided, so that the device is full.
     fn splits(&self, machine: &Machine, choice: &Choice) -> u32 {
-        let Problem { batches, heads, queries, keys, .. } = self.problem;
+        let Problem { batches, heads, keys, .. } = self.problem;
+        let queries = self.queries_of_batch();
         let rows = u64::from(queries) * u64::from(choice.packed_heads);
         let tiles = rows.div_ceil(form::rows_of_tile(choice.form()) as u64)
             * u64::from(batches)
@@ -191,12 +209,14 @@ impl Prepared {
 
     /// Whether the copy engine addresses queries, keys and values.
     fn is_addressed(&self) -> bool {
-        let Problem { batches, heads, queries, q, k, v, pages, page, .. } = self.problem;
+        let Problem { heads, queries, q, k, v, pages, page, .. } = self.problem;
+        let batches = self.problem.batches_of_queries();
         let of_keys = self.extents_of_keys();
         // Rows are exchanged in shared memory by eights: a box of fewer would begin within one.
         let has_eights = pages == 0 || page >= 3;
         has_eights
             && of_keys.iter().all(|extent| *extent > 0)
+            && batches > 0
             && is_addressed(self.addresses[0], q, [batches, heads, queries])
             && is_addressed(self.addresses[1], k, of_keys)
             && is_addressed(self.addresses[2], v, of_keys)
@@ -204,7 +224,8 @@ impl Prepared {
 
     /// Batches (or pages), heads and rows of keys and values.
     const fn extents_of_keys(&self) -> [u32; 3] {
-        let Problem { batches, kv_heads, keys, pages, page, page_count, .. } = self.problem;
+        let Problem { kv_heads, keys, pages, page, page_count, .. } = self.problem;
+        let batches = self.problem.batches_of_keys();
         if pages == 0 { [batches, kv_heads, keys] } else { [page_count, kv_heads, 1 << page] }
     }
 
@@ -229,13 +250,25 @@ impl Prepared {
         let form = choice.form();
         let of_heads = problem.packed_heads() / problem.kv_heads;
         let of_key = 2 * u64::from(problem.depth + problem.value_depth);
-        let of_head = (u64::from(problem.keys) * of_key).max(1);
+        let keys = match problem.has_packed_keys() {
+            true => problem.keys.div_ceil(problem.batches.max(1)),
+            false => problem.keys,
+        };
+        let of_head = (u64::from(keys) * of_key).max(1);
+        // No more than there are: kernels multiply them by their tiles.
+        let all_heads = (problem.packed_heads() * problem.batches_of_queries()).max(1);
         let group = (GROUP_BYTES / of_head).clamp(1, 1 << 16) as u32 * of_heads.max(1);
-        let tiles = problem.rows().div_ceil(form::rows_of_tile(form) as u32);
+        let group = group.min(all_heads);
+        let of_tile = form::rows_of_tile(form) as u32;
+        let tiles = if problem.has_packed_queries() {
+            Slots::len(problem.queries, of_tile >> problem.pack, problem.batches)
+        } else {
+            (problem.queries << problem.pack).div_ceil(of_tile)
+        };
         let schedule = Schedule { tiles, group };
         let len = u64::from(tiles)
             * u64::from(problem.packed_heads())
-            * u64::from(problem.batches)
+            * u64::from(problem.batches_of_queries())
             * u64::from(problem.splits);
         if len >= SIZE_LIMIT as u64 {
             return Err(wrong(format!("{len} tiles are more than a launch has")));
@@ -249,6 +282,12 @@ impl Prepared {
         Ok(Arguments { form, blocks, maps, schedule, problem })
     }
 
+    /// Whether blocks of a launch take tiles as they get done, by a counter: there are more tiles than blocks, of a kernel whose grid stays.
+    pub fn counts(&self, arguments: &Arguments) -> bool {
+        let problem = &arguments.problem;
+        arguments.form / 1000 == 0 && arguments.schedule.len(problem) > arguments.blocks
+    }
+
     /// What the kernel that combines the parts is launched with.
     pub fn combining(&self, choice: &Choice) -> GpuResult<Arguments> {
         let problem = Problem { splits: choice.splits, ..self.problem };
@@ -260,13 +299,19 @@ impl Prepared {
     /// The maps of queries, keys and values.
     fn maps(&self, stream: &Stream, problem: &Problem) -> GpuResult<[MapWords; 3]> {
         let pack = 1 << problem.pack;
-        let rows = hopper::ROWS_OF_TILE as u32;
-        let (batches, heads) = (problem.batches, problem.packed_heads());
+        let rows = hopper::rows_of_tile(self.depth) as u32;
+        let packed_heads = problem.packed_heads();
+        let q = Mapped::new(
+            self.addresses[0],
+            problem.q,
+            [problem.batches_of_queries(), packed_heads, problem.queries],
+            problem.has_packed_queries(),
+        );
         let q = encode(
             stream,
-            self.addresses[0],
-            [problem.depth, pack, problem.queries, heads, batches],
-            [problem.q.head, problem.q.row, problem.q.head << problem.pack, problem.q.batch],
+            q.address,
+            [problem.depth, pack, problem.queries, packed_heads, q.batches],
+            [problem.q.head, problem.q.row, problem.q.head << problem.pack, q.batch_stride],
             [ELEMENTS_OF_BOX, pack, rows / pack, 1, 1],
         )?;
         let of_block = hopper::keys_of_block(self.depth) as u32;
@@ -275,7 +320,9 @@ impl Prepared {
             _ => hopper::rows_of_box(of_block, self.problem.page),
         };
         let of_keys = |address, depth, strides: RowStrides| {
-            map_of_rows(stream, address, (self.extents_of_keys(), depth), strides, of_box)
+            let extents = self.extents_of_keys();
+            let mapped = Mapped::new(address, strides, extents, problem.has_packed_keys());
+            map_of_rows(stream, mapped, depth, of_box)
         };
         let k = of_keys(self.addresses[1], problem.depth, problem.k)?;
         let v = of_keys(self.addresses[2], problem.value_depth, problem.v)?;
@@ -294,19 +341,48 @@ pub(super) fn is_addressed(address: u64, strides: RowStrides, extents: [u32; 3])
         })
 }
 
-/// The map of rows of elements of 16 bits, in boxes of `of_box` rows. The extents are batches (or pages), heads and rows, and the elements of a row.
+/// Rows as a map has them: those of a packed tensor twice, as [`Segment::coordinates`](kernels_gpu::attention::Segment::coordinates) has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mapped {
+    address: u64,
+    batches: u32,
+    heads: u32,
+    rows: u32,
+    batch_stride: u64,
+    strides: RowStrides,
+}
+
+impl Mapped {
+    /// Rows of elements of 16 bits from `address` on, with extents of batches (or pages), heads and rows.
+    pub const fn new(
+        address: u64,
+        strides: RowStrides,
+        [batches, heads, rows]: [u32; 3],
+        is_packed: bool,
+    ) -> Self {
+        let (address, batches, batch_stride) = if is_packed {
+            // Copies add both coordinates: what they read is inside of the tensor.
+            (address.wrapping_sub(2 * strides.row * rows as u64), rows + 1, strides.row)
+        } else {
+            (address, batches, strides.batch)
+        };
+        Self { address, batches, heads, rows, batch_stride, strides }
+    }
+}
+
+/// The map of rows of `depth` elements, in boxes of `of_box` rows.
 pub(super) fn map_of_rows(
     stream: &Stream,
-    address: u64,
-    ([batches, heads, rows], depth): ([u32; 3], u32),
-    strides: RowStrides,
+    mapped: Mapped,
+    depth: u32,
     of_box: u32,
 ) -> GpuResult<MapWords> {
+    let Mapped { address, batches, heads, rows, batch_stride, strides } = mapped;
     encode(
         stream,
         address,
         [depth, rows, heads, batches],
-        [strides.row, strides.head, strides.batch],
+        [strides.row, strides.head, batch_stride],
         [ELEMENTS_OF_BOX, of_box, 1, 1],
     )
 }
@@ -317,18 +393,25 @@ pub(super) fn problem_of<C>(
     options: &Options<'_, C>,
 ) -> GpuResult<Problem> {
     let is_paged = options.pages.is_some();
-    let keys = keys_of(&q, &k, options)?;
-    check_sizes(&q, &k, &v, &o, is_paged)?;
+    let (batches, packed) = batches_of(&q, &k, options)?;
+    let keys = keys_of(batches, &k, options)?;
+    check_sizes(&q, &k, &v, &o)?;
+    if packed & PACKED_KEYS == 0 && !is_paged && k.batches != batches {
+        return Err(match packed {
+            0 => wrong(format!("queries are {q}, and keys {k}")),
+            _ => wrong(format!("the offsets are of {batches} batches, and keys {k}")),
+        });
+    }
     let scale = options.scale.unwrap_or(1.0 / (q.depth as f32).sqrt());
     // Rows without elements are refused by their depth.
     if !(scale.is_finite() && scale > 0.0) && q.depth > 0 {
         return Err(wrong(format!("a scale is positive and finite, and this one is {scale}")));
     }
     if let Some(found) = len_of(options.lengths.as_ref()) {
-        same_len(OPERATION, q.batches, found)?;
+        same_len(OPERATION, batches, found)?;
     }
     Ok(Problem {
-        batches: q.batches as u32,
+        batches: batches as u32,
         heads: q.heads as u32,
         kv_heads: k.heads as u32,
         pack: 0,
@@ -341,7 +424,7 @@ pub(super) fn problem_of<C>(
         pages: if is_paged { (keys / k.rows.max(1)) as u32 } else { 0 },
         page: k.rows.max(1).trailing_zeros(),
         page_count: k.batches as u32,
-        padding: 0,
+        packed,
         q: q.strides(),
         k: k.strides(),
         v: v.strides(),
@@ -373,12 +456,47 @@ pub(super) fn check_apart<'a, 'm: 'a, T: Half>(
     }
 }
 
-/// The keys of a batch, or the most that it may have.
-fn keys_of<C>(
-    of_q: &HeadsLayout,
-    of_k: &HeadsLayout,
+/// The number of batches, and which tensors are packed.
+fn batches_of<C>(
+    q: &HeadsLayout,
+    k: &HeadsLayout,
     options: &Options<'_, C>,
-) -> GpuResult<usize> {
+) -> GpuResult<(usize, u32)> {
+    let of_queries = len_of(options.query_offsets.as_ref());
+    let of_keys = len_of(options.key_offsets.as_ref());
+    let tensors = [("queries", of_queries, q), ("keys", of_keys, k)];
+    for (name, offsets, layout) in tensors {
+        match offsets {
+            Some(0) => {
+                return Err(wrong(format!(
+                    "no offsets of {name}: there is one more than there are batches"
+                )));
+            }
+            Some(_) if layout.batches != 1 => {
+                return Err(wrong(format!(
+                    "packed {name} are rows of one batch, and these are {layout}"
+                )));
+            }
+            _ => {}
+        }
+    }
+    if of_keys.is_some() && options.pages.is_some() {
+        return Err(wrong("keys in pages are found by their table, and have no offsets".into()));
+    }
+    let batches = of_queries.map_or(q.batches, |offsets| offsets - 1);
+    if batches >= SIZE_LIMIT {
+        return Err(wrong(format!("a size of {batches}: kernels count to 2^31")));
+    }
+    if let Some(found) = of_keys {
+        same_len(OPERATION, batches + 1, found)?;
+    }
+    let packed = [(of_queries, PACKED_QUERIES), (of_keys, PACKED_KEYS)];
+    let packed = packed.into_iter().filter(|(offsets, _)| offsets.is_some());
+    Ok((batches, packed.map(|(_, flag)| flag).sum()))
+}
+
+/// The keys of a batch, or the most that it may have.
+fn keys_of<C>(batches: usize, of_k: &HeadsLayout, options: &Options<'_, C>) -> GpuResult<usize> {
     let Some(table) = len_of(options.pages.as_ref()) else { return Ok(of_k.rows) };
     if options.lengths.is_none() {
         return Err(wrong(
@@ -391,7 +509,7 @@ fn keys_of<C>(
             of_k.rows
         )));
     }
-    let batches = of_q.batches.max(1);
+    let batches = batches.max(1);
     if !table.is_multiple_of(batches) {
         let reason =
             format!("a table of {table} pages is not as long for each of {batches} batches");
@@ -406,13 +524,12 @@ fn check_sizes(
     k: &HeadsLayout,
     v: &HeadsLayout,
     o: &HeadsLayout,
-    is_paged: bool,
 ) -> GpuResult<()> {
     let shared = |layout: &HeadsLayout| [layout.batches, layout.heads, layout.rows];
     if shared(k) != shared(v) {
         return Err(wrong(format!("keys are {k}, and values {v}")));
     }
-    if k.depth != q.depth || (!is_paged && k.batches != q.batches) {
+    if k.depth != q.depth {
         return Err(wrong(format!("queries are {q}, and keys {k}")));
     }
     if q.heads > 0 && (k.heads == 0 || !q.heads.is_multiple_of(k.heads)) {

@@ -3,6 +3,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::{BLOCK, BackwardProblem, Operands};
+use crate::attention::batch::batch_of_row;
 use crate::attention::hopper::Half;
 use crate::prelude::*;
 use cuda_std::gpu_only;
@@ -21,7 +22,7 @@ pub const fn blocks(problem: &BackwardProblem) -> u64 {
 /// All threads of a block of [`BLOCK`] call this together; the operands have every element that the problem leads to.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn add<T: Half>(problem: &BackwardProblem, operands: Operands<T>) {
+pub unsafe fn add<T: Half>(problem: &BackwardProblem, operands: Operands<'_, T>) {
     let BackwardProblem { forward, d_o, .. } = problem;
     let thread = thread::index_in_block() as usize;
     let row = thread::block_idx_x() as usize * (BLOCK / 32) + thread / 32;
@@ -31,6 +32,11 @@ pub unsafe fn add<T: Half>(problem: &BackwardProblem, operands: Operands<T>) {
     let (queries, heads) = (forward.queries.max(1) as usize, forward.heads.max(1) as usize);
     let (head, query) = (row / queries, (row % queries) as u32);
     let (batch, head) = ((head / heads) as u32, (head % heads) as u32);
+    if forward.has_packed_queries()
+        && batch_of_row(operands.batches.queries, forward.batches, query).is_none()
+    {
+        return;
+    }
     // SAFETY: the caller's promise; each warp has a row of its own, with all of its lanes.
     unsafe {
         let o = operands.o.add(forward.o.index(batch, head, query));

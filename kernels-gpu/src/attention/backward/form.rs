@@ -62,7 +62,7 @@ pub struct Arguments {
     note = "write `kernels_gpu::attention_backward_kernels! {{ NAME, {Self}, {T} }}` in the kernel crate that declares `{Self}`"
 )]
 pub trait AttentionBackwardKernel<T: Pod>: Score {
-    /// Enqueues a kernel.
+    /// Enqueues a kernel. `offsets`, of queries and of keys, are empty where these are not packed.
     ///
     /// # Errors
     /// Those of the launch.
@@ -81,6 +81,7 @@ pub trait AttentionBackwardKernel<T: Pod>: Score {
         o: &impl DeviceRead<T>,
         d_o: &impl DeviceRead<T>,
         lse: &impl DeviceRead<f32>,
+        offsets: [&impl DeviceRead<u32>; 2],
         delta: &mut impl DeviceWrite<f32>,
         d_q: &mut impl DeviceWrite<T>,
         d_k: &mut impl DeviceWrite<T>,
@@ -116,6 +117,8 @@ macro_rules! attention_backward_kernels {
             o: &[$t],
             d_o: &[$t],
             lse: &[f32],
+            query_offsets: &[u32],
+            key_offsets: &[u32],
             mut delta: ::cuda_std::prelude::DisjointSlice<f32>,
             mut d_q: ::cuda_std::prelude::DisjointSlice<$t>,
             mut d_k: ::cuda_std::prelude::DisjointSlice<$t>,
@@ -123,7 +126,10 @@ macro_rules! attention_backward_kernels {
             score: $c,
         ) {
             use $crate::attention::backward::{Operands, delta as of_delta, hopper, keys, queries};
+            let batches =
+                $crate::attention::Batches { lengths: &[], queries: query_offsets, keys: key_offsets };
             let operands = Operands {
+                batches,
                 q: q.as_ptr(),
                 k: k.as_ptr(),
                 v: v.as_ptr(),
@@ -171,6 +177,7 @@ macro_rules! attention_backward_kernels {
                 o: &impl ::cuda_std::launch::DeviceRead<$t>,
                 d_o: &impl ::cuda_std::launch::DeviceRead<$t>,
                 lse: &impl ::cuda_std::launch::DeviceRead<f32>,
+                offsets: [&impl ::cuda_std::launch::DeviceRead<u32>; 2],
                 delta: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 d_q: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
                 d_k: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
@@ -182,7 +189,8 @@ macro_rules! attention_backward_kernels {
                 macro_rules! launch {
                     ($form:literal) => {
                         $name::<$form>::launch(
-                            on, grid, maps, schedule, problem, q, k, v, o, d_o, lse, delta, d_q, d_k, d_v, self,
+                            on, grid, maps, schedule, problem, q, k, v, o, d_o, lse, offsets[0], offsets[1],
+                            delta, d_q, d_k, d_v, self,
                         )
                     };
                 }

@@ -3,9 +3,9 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::{BLOCK, BackwardProblem, Operands, ROWS, STAGES};
-use crate::attention::RowStrides;
 use crate::attention::hopper::Half;
 use crate::attention::warps::copies::copy_rows;
+use crate::attention::{RowStrides, Segment};
 use crate::prelude::*;
 use cuda_std::copy::copy_async_part;
 use cuda_std::gpu_only;
@@ -51,11 +51,11 @@ impl<const D: usize> Memory<D> {
 /// Rows of one head.
 #[derive(Clone, Copy)]
 pub struct Place {
-    pub batch: u32,
+    /// Those of the batch.
+    pub rows: Segment,
     pub head: u32,
-    /// The first row, and how many the head has.
+    /// The first row.
     pub first: u32,
-    pub len: u32,
 }
 
 /// Two tensors whose rows belong together.
@@ -69,7 +69,7 @@ pub struct Pair<T> {
 impl<T: Half> Pair<T> {
     /// Queries, and the gradients of their results.
     #[inline(always)]
-    pub fn of_queries(problem: &BackwardProblem, operands: Operands<T>) -> Self {
+    pub fn of_queries(problem: &BackwardProblem, operands: Operands<'_, T>) -> Self {
         let forward = &problem.forward;
         Self {
             from: [operands.q, operands.d_o],
@@ -80,7 +80,7 @@ impl<T: Half> Pair<T> {
 
     /// Keys and values.
     #[inline(always)]
-    pub fn of_keys(problem: &BackwardProblem, operands: Operands<T>) -> Self {
+    pub fn of_keys(problem: &BackwardProblem, operands: Operands<'_, T>) -> Self {
         let forward = &problem.forward;
         Self {
             from: [operands.k, operands.v],
@@ -96,10 +96,10 @@ impl<T: Half> Pair<T> {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn copy<const D: usize>(&self, to: [*mut u8; 2], place: Place) {
-        let Place { batch, head, first, len } = place;
+        let Place { rows, head, first } = place;
         let row_at = |strides: RowStrides, row: usize| {
             let row = first + row as u32;
-            (row < len, strides.index(batch, head, row))
+            (row < rows.len, rows.index(strides, head, row))
         };
         let ([from, other], [depth, of_other]) = (self.from, self.depths);
         let [strides, of_others] = self.strides;
@@ -120,7 +120,7 @@ impl<T: Half> Pair<T> {
 #[inline(always)]
 pub unsafe fn copy_numbers<T>(
     problem: &BackwardProblem,
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
     to: *mut f32,
     place: Place,
 ) {
@@ -128,9 +128,9 @@ pub unsafe fn copy_numbers<T>(
     let thread = thread::index_in_block() as usize;
     let query = place.first + (thread % ROWS) as u32;
     let from = if thread < ROWS { operands.lse } else { operands.delta.cast_const() };
-    let is_inside = query < place.len;
-    let query = if is_inside { query } else { 0 };
-    let from = from.wrapping_add(problem.forward.index(place.batch, place.head, query));
+    let is_inside = query < place.rows.len;
+    let query = place.rows.first + if is_inside { query } else { 0 };
+    let from = from.wrapping_add(problem.forward.index(place.rows.batch, place.head, query));
     // SAFETY: the caller's promise; a query that is inside.
     unsafe { copy_async_part(to.wrapping_add(thread), from, if is_inside { 4 } else { 0 }) };
 }

@@ -25,7 +25,7 @@ pub mod keys;
 mod memory;
 pub mod queries;
 
-use super::{Problem, RowStrides};
+use super::{Batches, Problem, RowStrides};
 use bytemuck::{Pod, Zeroable};
 
 /// Rows of a tile, and of a block that a tile is multiplied with.
@@ -63,7 +63,9 @@ pub struct BackwardProblem {
 
 /// What a launch gives.
 #[derive(Clone, Copy, Debug)]
-pub struct Operands<T> {
+pub struct Operands<'a, T> {
+    /// What is known of the batches on the device.
+    pub batches: Batches<'a>,
     /// Queries, keys, values, results, and the gradients of these.
     pub q: *const T,
     #[allow(missing_docs)]
@@ -74,9 +76,9 @@ pub struct Operands<T> {
     pub o: *const T,
     #[allow(missing_docs)]
     pub d_o: *const T,
-    /// The logarithms of the sums of the queries, `[batches, heads, queries]`.
+    /// The logarithms of the sums of the queries, `[batches, heads, queries]`, of packed ones `[heads, queries of all batches]`.
     pub lse: *const f32,
-    /// What [`delta`] gives, `[batches, heads, queries]`.
+    /// What [`delta`] gives, in the same order.
     pub delta: *mut f32,
     /// Where the gradients go.
     pub d_q: *mut T,

@@ -4,13 +4,14 @@
 
 use super::memory::{Memory, Pair, Place};
 use super::{BackwardProblem, Operands, ROWS};
+use crate::attention::dropout::{self, kept_or_zero};
 use crate::attention::hopper::Half;
 use crate::attention::output::OutputRow;
 use crate::attention::scores::{First, Scores, Tiles, left_operands, mask, slopes};
 use crate::attention::softmax::exp2_flushed;
 use crate::attention::warps::products::{multiply_keys, multiply_values};
 use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
-use crate::attention::{Schedule, Score, Work};
+use crate::attention::{Schedule, Score, Work, factor_of_kept};
 use crate::prelude::*;
 use core::f32::consts::LOG2_E;
 use cuda_std::copy::{commit_group, wait_groups};
@@ -24,13 +25,13 @@ use cuda_std::gpu_only;
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS: usize>(
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
     (schedule, problem): (&Schedule, &BackwardProblem),
     (score, factor): (C, f32),
 ) {
     let forward = &problem.forward;
     let sizes = (ROWS as u32, ROWS as u32);
-    let work = schedule.work(forward, score, thread::block_idx_x(), sizes, |_| forward.lengths());
+    let work = schedule.work(forward, score, thread::block_idx_x(), sizes, operands.batches);
     let thread = thread::index_in_block() as usize;
     let (own_row, lane) = (thread / 32 * ROWS_OF_WARP, thread % 32);
     let memory = Memory::<D>::get();
@@ -41,15 +42,15 @@ pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS:
     let of_keys = Pair::of_keys(problem, operands);
     let copy = |at: u32| {
         let (head, first) = (forward.kv_head(work.head), at * ROWS as u32);
-        let place = Place { batch: work.batch, head, first, len: forward.keys };
+        let place = Place { rows: work.batch.keys, head, first };
         // SAFETY: the stage is free, and nothing reads it before the barrier below.
         unsafe { of_keys.copy::<D>(memory.stage(at), place) };
     };
     // SAFETY: the caller's promise; every thread takes the same way through the barriers.
     unsafe {
         if first < at {
-            let (batch, head) = (work.batch, work.head);
-            let place = Place { batch, head, first: work.row, len: forward.queries };
+            let rows = work.batch.queries;
+            let place = Place { rows, head: work.head, first: work.row };
             Pair::of_queries(problem, operands).copy::<D>(memory.tiles(), place);
             copy(at - 1);
         }
@@ -95,16 +96,17 @@ impl<'a, C: Score> Sixteen<'a, C> {
     fn new<T>(
         problem: &'a BackwardProblem,
         work: &'a Work,
-        operands: Operands<T>,
+        operands: Operands<'_, T>,
         (score, factor): (C, f32),
         row: u32,
         lane: usize,
     ) -> Self {
         let forward = &problem.forward;
         let of_query = |query: u32, values: *const f32| {
-            let index = forward.index(work.batch, work.head, query);
+            let rows = work.batch.queries;
+            let index = forward.index(rows.batch, work.head, rows.first + query);
             // SAFETY: a query that is inside.
-            if query < forward.queries { unsafe { values.add(index).read() } } else { 0.0 }
+            if query < rows.len { unsafe { values.add(index).read() } } else { 0.0 }
         };
         let lse = [row, row + 8].map(|query| exponent_of(of_query(query, operands.lse)));
         let delta = [row, row + 8].map(|query| of_query(query, operands.delta));
@@ -136,6 +138,14 @@ impl<'a, C: Score> Sixteen<'a, C> {
             weights
                 .map(|index, score| exp2_flushed(score.mul_add(factor, -self.lse[index / 2 % 2])));
             let mut gradients = multiply_keys::<T, D, EIGHTS>(d_o, v, lane);
+            let of_kept = factor_of_kept(score);
+            dropout::of_queries(
+                &mut gradients,
+                score,
+                (forward, work),
+                first,
+                |number, is_kept| kept_or_zero(number * of_kept, is_kept),
+            );
             gradients.map(|index, gradient| {
                 let weight = weights.0[index / 4][index % 4];
                 let slope = if C::CHANGES { slopes.0[index / 4][index % 4] } else { 1.0 };
@@ -170,11 +180,11 @@ unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
     row: u32,
     lane: usize,
 ) {
-    let forward = &problem.forward;
-    if row < forward.queries {
+    let (forward, rows) = (&problem.forward, work.batch.queries);
+    if row < rows.len {
         // SAFETY: the caller's promise.
         unsafe {
-            let to = to.add(problem.d_q.index(work.batch, work.head, row));
+            let to = to.add(rows.index(problem.d_q, work.head, row));
             let row = OutputRow::new(to, forward.scale, forward.depth as usize);
             row.write::<COLUMNS>(2 * (lane % 4), |eight| {
                 let tile = sums.0[eight];

@@ -1,25 +1,26 @@
-//! The consumers: two warpgroups, each of which takes 64 rows of a tile.
+//! The consumers: two or three warpgroups, each of which takes 64 rows of a tile.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use super::super::dropout;
 use super::super::output::Output;
-use super::super::scores::{First, left_operands, lengths_of, mask};
+use super::super::scores::{First, left_operands, mask, unmerged};
 use super::super::softmax::Rows;
-use super::super::{Problem, Schedule, Score, Work};
-use super::{Block, Half, KeyTile, QueryTile, ROWS_OF_TILE, SPAN};
+use super::super::{Batches, Problem, Schedule, Score, Work};
+use super::{Block, Half, KeyTile, QueryTile, SPAN};
 use crate::prelude::*;
 use bytemuck::Zeroable;
 use cuda_std::copy::*;
 use cuda_std::matrix::*;
 use cuda_std::{gpu_only, unrolled};
 
-/// The barrier at which the first consumer waits for its turn; that of the second is the next one. Before them are those of the block and of the
+/// The barrier at which the first consumer waits for its turn; those of the others are the next ones. Before them are those of the block and of the
 /// warpgroups.
 const TURNS: u32 = 4;
-/// Threads of both consumers.
+/// Threads that meet at one of these: those of the consumer whose turn ends, and of the next one.
 const BOTH: u32 = 2 * WARPGROUP as u32;
 
-/// Computes this consumer's half of the tiles of this block.
+/// Computes this consumer's rows of the tiles of this block.
 ///
 /// # Safety
 /// All threads of a consumer call this together, with what the producer goes by.
@@ -34,9 +35,10 @@ pub(super) unsafe fn all<
     const N: usize,
     const F: usize,
     const S: usize,
+    const R: usize,
 >(
-    block: Block<BOXES, N, S>,
-    (schedule, problem, lengths): (&Schedule, &Problem, &[u32]),
+    block: Block<R, BOXES, N, S>,
+    (schedule, problem, batches): (&Schedule, &Problem, Batches<'_>),
     (score, factor): (C, f32),
     output: Output<'_, T>,
     own: usize,
@@ -51,26 +53,27 @@ pub(super) unsafe fn all<
     // SAFETY: one thread of each consumer releases a stage.
     let mut shared = unsafe { (block.queries.consumer(), block.ring.consumer()) };
     let len = schedule.len(problem);
-    let mut index = thread::block_idx_x();
-    // SAFETY: the caller's promise. All threads of both consumers take the same turns.
+    let (mut index, mut tiles) = (thread::block_idx_x(), block.queue.consumer());
+    // SAFETY: the caller's promise. All threads of all consumers take the same turns.
     unsafe {
-        if own == 1 {
+        if own == R / ROWS - 1 {
             arrive_at_barrier(TURNS, BOTH);
         }
         while index < len {
-            let sizes = (ROWS_OF_TILE as u32, N as u32);
-            let lengths = |batch| lengths_of(problem, lengths, batch);
-            let work = schedule.work(problem, score, index, sizes, lengths);
-            index += thread::grid_dim_x();
+            let sizes = (R as u32, N as u32);
+            let work = schedule.work(problem, score, index, sizes, batches);
             let row = work.row + (own * ROWS + row) as u32;
-            let half = Half64 { problem, work: &work, score, factor, own, row, column };
+            let own_rows = OwnRows { problem, work: &work, score, factor, own, row, column };
             let (mut rows, mut sums) = (Rows::EMPTY, Accumulator::<f32, D>::zeroed());
             if work.blocks.0 < work.blocks.1 {
-                half.add::<T, D, BOXES, N, F, S>(&mut shared, &mut sums, &mut rows);
+                own_rows.add::<T, D, BOXES, N, F, S, R>(&mut shared, &mut sums, &mut rows);
             }
             let totals = rows.whole_sums();
+            // Computed again, so that it takes no registers until here.
+            let work = schedule.work(problem, score, unmerged(index), sizes, batches);
             write::<T, D, E, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
             write::<T, D, E, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+            index = tiles.take();
         }
         if own == 0 {
             // The last turn, which nothing takes.
@@ -79,8 +82,8 @@ pub(super) unsafe fn all<
     }
 }
 
-/// A consumer's half of a tile, of which this thread has two rows.
-struct Half64<'a, C> {
+/// A consumer's 64 rows of a tile, of which this thread has two.
+struct OwnRows<'a, C> {
     problem: &'a Problem,
     work: &'a Work,
     score: C,
@@ -94,11 +97,11 @@ struct Half64<'a, C> {
 }
 
 /// What a consumer waits for: queries, and the ring of keys and values.
-type Shared<const BOXES: usize, const N: usize, const S: usize> =
-    (TileConsumer<QueryTile<BOXES>, 1>, TileConsumer<KeyTile<N, BOXES>, S>);
+type Shared<const R: usize, const BOXES: usize, const N: usize, const S: usize> =
+    (TileConsumer<QueryTile<R, BOXES>, 1>, TileConsumer<KeyTile<N, BOXES>, S>);
 
-impl<C: Score> Half64<'_, C> {
-    /// Multiplies the half with all of its keys and values.
+impl<C: Score> OwnRows<'_, C> {
+    /// Multiplies the rows with all of their keys and values.
     ///
     /// # Safety
     /// As [`all`]; there is a block of keys.
@@ -111,9 +114,10 @@ impl<C: Score> Half64<'_, C> {
         const N: usize,
         const F: usize,
         const S: usize,
+        const R: usize,
     >(
         &self,
-        (queries, ring): &mut Shared<BOXES, N, S>,
+        (queries, ring): &mut Shared<R, BOXES, N, S>,
         sums: &mut Accumulator<f32, D>,
         rows: &mut Rows,
     ) where
@@ -124,24 +128,24 @@ impl<C: Score> Half64<'_, C> {
         let (first, mut at) = (self.work.blocks.0, self.work.blocks.1 - 1);
         // SAFETY: the caller's promise. A stage is released when the products with it are done.
         unsafe {
-            let q = queries_of::<BOXES>(queries.wait(), self.own);
+            let q = queries_of(queries.wait(), self.own);
             self.begin_turn();
-            multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
-            self.end_turn();
+            multiply_keys::<T, R, N, BOXES>(&mut scores, q, ring.wait());
+            self.end_turn::<R>();
             ring.step();
             scores.wait::<0>();
             release(ring, 1);
             self.exponentials(&mut scores, rows, at);
-            let mut weights = left_operands::<T, F>(&scores);
+            let mut weights = self.weights::<T, N, F>(&scores, at);
             let mut has_values = false;
             while at > first {
                 at -= 1;
                 self.begin_turn();
-                multiply_keys::<T, N, BOXES>(&mut scores, q, ring.wait());
+                multiply_keys::<T, R, N, BOXES>(&mut scores, q, ring.wait());
                 ring.step();
                 multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
                 ring.step();
-                self.end_turn();
+                self.end_turn::<R>();
                 has_values = true;
                 scores.wait::<1>();
                 release(ring, 2);
@@ -149,7 +153,7 @@ impl<C: Score> Half64<'_, C> {
                 sums.wait::<0>();
                 release(ring, 1);
                 sums.map(|index, sum| sum * scales[index / 2 % 2]);
-                weights = left_operands::<T, F>(&scores);
+                weights = self.weights::<T, N, F>(&scores, at);
             }
             multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
             (queries.step(), ring.step());
@@ -182,7 +186,24 @@ impl<C: Score> Half64<'_, C> {
         unsafe { rows.exponentials(scores, self.factor) }
     }
 
-    /// Waits until the other consumer has started its products.
+    /// Exponentials as left operands, 0 where they are dropped.
+    #[gpu_only]
+    #[inline(always)]
+    fn weights<T: Half, const N: usize, const F: usize>(
+        &self,
+        scores: &Accumulator<f32, N>,
+        at: u32,
+    ) -> [[u32; 4]; F]
+    where
+        Columns<N>: Width<f32>,
+    {
+        let mut weights = left_operands::<T, F>(scores);
+        let first = First { row: self.row, key: at * N as u32 + self.column as u32 };
+        dropout::drop_operands(&mut weights, self.score, (self.problem, self.work), first);
+        weights
+    }
+
+    /// Waits until the consumer before this one has started its products.
     ///
     /// # Safety
     /// As [`all`].
@@ -193,15 +214,16 @@ impl<C: Score> Half64<'_, C> {
         unsafe { sync_at_barrier(TURNS + self.own as u32, BOTH) }
     }
 
-    /// Lets the other consumer start its products.
+    /// Lets the next consumer start its products.
     ///
     /// # Safety
     /// As [`all`].
     #[gpu_only]
     #[inline(always)]
-    unsafe fn end_turn(&self) {
+    unsafe fn end_turn<const R: usize>(&self) {
+        let next = if self.own == R / ROWS - 1 { 0 } else { self.own + 1 };
         // SAFETY: the caller's promise.
-        unsafe { arrive_at_barrier(TURNS + 1 - self.own as u32, BOTH) }
+        unsafe { arrive_at_barrier(TURNS + next as u32, BOTH) }
     }
 }
 
@@ -224,18 +246,26 @@ pub(in crate::attention) unsafe fn release<T, const S: usize>(
 /// A consumer's rows of the first box of queries.
 #[gpu_only]
 #[inline(always)]
-fn queries_of<const BOXES: usize>(tile: *const QueryTile<BOXES>, own: usize) -> Descriptor {
-    let tile = tile.cast::<Tile<[[u8; SPAN]; ROWS_OF_TILE], Swizzle128>>();
+fn queries_of<const R: usize, const BOXES: usize>(
+    tile: *const QueryTile<R, BOXES>,
+    own: usize,
+) -> Descriptor {
+    let tile = tile.cast::<Tile<[[u8; SPAN]; R], Swizzle128>>();
     Descriptor::of_rows(tile, own * ROWS)
 }
 
-/// Starts to multiply queries and keys: as many groups as there are boxes.
+/// Starts to multiply queries, of tiles of `R` rows, and keys: as many groups as there are boxes.
 ///
 /// # Safety
 /// As [`all`]; the keys are there.
 #[gpu_only]
 #[inline(always)]
-pub(in crate::attention) unsafe fn multiply_keys<T, const N: usize, const BOXES: usize>(
+pub(in crate::attention) unsafe fn multiply_keys<
+    T,
+    const R: usize,
+    const N: usize,
+    const BOXES: usize,
+>(
     scores: &mut Accumulator<f32, N>,
     q: Descriptor,
     keys: *const KeyTile<N, BOXES>,
@@ -244,7 +274,7 @@ pub(in crate::attention) unsafe fn multiply_keys<T, const N: usize, const BOXES:
 {
     let k = Descriptor::of_rows(keys.cast::<Tile<[[u8; SPAN]; N], Swizzle128>>(), 0);
     unrolled!(BOXES, |part| {
-        let q = q.advanced((part * ROWS_OF_TILE * SPAN) as u32);
+        let q = q.advanced((part * R * SPAN) as u32);
         let k = k.advanced((part * N * SPAN) as u32);
         // SAFETY: the caller's promise.
         unsafe { scores.multiply_operands::<T, T, 4, false, false>([q, k], part > 0) };

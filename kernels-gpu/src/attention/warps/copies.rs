@@ -46,8 +46,8 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
         let row_at = |row: usize| {
             let row = work.row + row as u32;
             let (head, query) = problem.place_of_row(work.head, row);
-            let is_inside = row < problem.rows();
-            (is_inside, problem.q.index(work.batch, head, query))
+            let is_inside = row < work.rows(problem);
+            (is_inside, work.batch.queries.index(problem.q, head, query))
         };
         // SAFETY: the caller's promise; rows that are inside are in memory.
         unsafe {
@@ -95,14 +95,15 @@ impl<'a, T: Half, const D: usize> Rows<'a, T, D> {
     #[inline(always)]
     fn row_of_key(&self, strides: RowStrides, key: u32) -> (bool, usize) {
         let (problem, work) = (self.problem, self.work);
-        if key >= work.lengths.keys {
+        if key >= work.batch.keys.len {
             return (false, 0);
         }
         let head = problem.kv_head(work.head << problem.pack);
         if problem.pages == 0 {
-            return (true, strides.index(work.batch, head, key));
+            return (true, work.batch.keys.index(strides, head, key));
         }
-        let entry = work.batch as usize * problem.pages as usize + (key >> problem.page) as usize;
+        let entry =
+            work.batch.index as usize * problem.pages as usize + (key >> problem.page) as usize;
         // SAFETY: the table has an entry for each page of the batch's keys.
         let page = unsafe { *self.operands.pages.get_unchecked(entry) };
         (page < problem.page_count, strides.index(page, head, key & ((1 << problem.page) - 1)))

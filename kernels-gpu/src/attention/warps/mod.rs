@@ -15,11 +15,12 @@ pub(super) mod products;
 
 use self::copies::Rows as CopiedRows;
 use self::products::{multiply_keys, multiply_values};
+use super::dropout;
 use super::hopper::Half;
 use super::output::Output;
-use super::scores::{First, Tiles, left_operands, lengths_of, mask};
+use super::scores::{First, Tiles, left_operands, mask};
 use super::softmax::Rows;
-use super::{Problem, Schedule, Score, Work};
+use super::{Batches, Problem, Schedule, Score, Work};
 use crate::prelude::*;
 use cuda_std::copy::{commit_group, wait_groups};
 use cuda_std::matrix::M16N8K16;
@@ -66,8 +67,8 @@ pub struct Operands<'a, T> {
     pub v: *const T,
     /// The table of pages, `[batches, problem.pages]`.
     pub pages: &'a [u32],
-    /// Keys of each batch; empty where all have `problem.keys`.
-    pub lengths: &'a [u32],
+    /// What is known of the batches on the device.
+    pub batches: Batches<'a>,
 }
 
 /// Attention with rows of at most `D` elements, that is `16 F` and `8 COLUMNS`. `KEYS` are those of a block of keys, of which a warp has `8 E`, or 16 `G`.
@@ -100,8 +101,7 @@ pub unsafe fn attend<
 {
     let rows_of_tile = rows_of_tile(IS_FEW);
     let sizes = (rows_of_tile as u32, KEYS as u32);
-    let lengths = |batch| lengths_of(problem, operands.lengths, batch);
-    let work = schedule.work(problem, score, thread::block_idx_x(), sizes, lengths);
+    let work = schedule.work(problem, score, thread::block_idx_x(), sizes, operands.batches);
     let thread = thread::index_in_block() as usize;
     let (warp, lane) = (thread / 32, thread % 32);
     let (own_row, own_key) = if IS_FEW { (0, warp * 8 * E) } else { (warp * ROWS_OF_WARP, 0) };
@@ -224,7 +224,9 @@ impl<C: Score> Sixteen<'_, C> {
                 let [a, b, c, d] = sums.0[e];
                 sums.0[e] = [a * scales[0], b * scales[0], c * scales[1], d * scales[1]];
             });
-            multiply_values::<T, D, COLUMNS, G>(sums, left_operands::<T, G>(&scores), v, self.lane);
+            let mut weights = left_operands::<T, G>(&scores);
+            dropout::drop_operands(&mut weights, self.score, (self.problem, self.work), first);
+            multiply_values::<T, D, COLUMNS, G>(sums, weights, v, self.lane);
         }
     }
 }

@@ -63,6 +63,10 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
         let is_long = sizes[4] == 32_768 && sizes[3] == 256;
         cases.push(forward("chunk", Band::ALL, sizes).goal_if(is_long, "cuDNN", 4.0));
     }
+    let packed_sizes = vec![[12, 16, 16, 60_000, 60_000, 128], [12, 16, 16, 60_000, 60_000, 64]];
+    for sizes in scale.pick(vec![[3, 2, 1, 70, 70, 64]], packed_sizes[..1].to_vec(), packed_sizes) {
+        cases.push(packed(sizes));
+    }
     for sizes in scale.pick(small, vec![long], vec![long, shared, of_depth(64)]) {
         let is_long = sizes[3] == 8192;
         for (form, band) in [("gradients", Band::ALL), ("gradients-causal", Band::CAUSAL)] {
@@ -244,16 +248,62 @@ fn forward(form: &'static str, band: Band, sizes: Sizes) -> Case {
                 let o = HeadsMut::new(o, of_q)?;
                 attention_into(gpu, q, k, v, o, Options::new().score(band), scratch)
             },
-            move |state, _| compare(&state.o, band, sizes, seed),
+            move |state, _| {
+                compare(&state.o, sizes, seed, |query| {
+                    let Keys { first, end } = band.of_query(query as u32, lengths(sizes));
+                    first as usize..end as usize
+                })
+            },
         )
     })
     .in_operations(operations(band, sizes))
 }
 
-/// Compares a few rows with f64.
-fn compare(o: &DeviceBuffer<bf16>, band: Band, sizes: Sizes, seed: u32) -> Result<(), Fault> {
+/// Batches of different lengths, packed into one: `queries` and `keys` are those of all batches, equal numbers.
+fn packed(sizes: Sizes) -> Case {
+    let [batches, heads, kv_heads, rows, _, depth] = sizes;
+    // Each batch is longer than the one before it by as much.
+    let steps = batches * (batches + 1) / 2;
+    let offsets: Vec<usize> =
+        (0..=batches).map(|batch| rows * (batch * (batch + 1) / 2) / steps).collect();
+    let of_one = [1, heads, kv_heads, rows, rows, depth];
+    let (of_q, of_k) = layouts(of_one);
+    let bytes = 4 * rows * (heads + kv_heads) * depth;
+    let work: usize = offsets.windows(2).map(|of| (of[1] - of[0]).pow(2)).sum();
+    Case::new(["attention", "packed", "bf16"], sizes, bytes, move |gpu, seed| {
+        let on_device: Vec<u32> = offsets.iter().map(|offset| *offset as u32).collect();
+        let state = (Rigged::new(gpu, of_one, seed)?, DeviceBuffer::from_slice(gpu, &on_device)?);
+        let offsets = offsets.clone();
+        rig(
+            state,
+            |(state, _), _| data::poison(&mut state.o),
+            move |(state, offsets), gpu| {
+                let Rigged { q, k, v, o, scratch } = state;
+                let (q, k, v) =
+                    (Heads::new(&*q, of_q)?, Heads::new(&*k, of_k)?, Heads::new(&*v, of_k)?);
+                let o = HeadsMut::new(o, of_q)?;
+                let options = Options::new().query_offsets(&*offsets).key_offsets(&*offsets);
+                attention_into(gpu, q, k, v, o, options, scratch)
+            },
+            move |(state, _), _| {
+                compare(&state.o, of_one, seed, |query| {
+                    let end = offsets.partition_point(|offset| *offset <= query);
+                    offsets[end - 1]..offsets[end]
+                })
+            },
+        )
+    })
+    .in_operations((4 * work * heads * depth) as u64)
+}
+
+/// Compares a few rows with f64. `keys_of` says which keys of its batch a query sees.
+fn compare(
+    o: &DeviceBuffer<bf16>,
+    sizes: Sizes,
+    seed: u32,
+    keys_of: impl Fn(usize) -> std::ops::Range<usize>,
+) -> Result<(), Fault> {
     let [_, heads, kv_heads, queries, keys, depth] = sizes;
-    let lengths = lengths(sizes);
     let values = |seed, row| values(seed, row, depth);
     let mut last: Option<(usize, expected::Row)> = None;
     check::for_samples(o, |index, found: bf16| {
@@ -265,9 +315,7 @@ fn compare(o: &DeviceBuffer<bf16>, band: Band, sizes: Sizes, seed: u32) -> Resul
         if last.as_ref().is_none_or(|(known, _)| *known != row) {
             let (head, query) = (row / queries, row % queries);
             let first = (head / heads * kv_heads + head % heads / (heads / kv_heads)) * keys;
-            let Keys { first: from, end } = band.of_query(query as u32, lengths);
-            let seen = from as usize..end as usize;
-            let (k, v): (Vec<_>, Vec<_>) = seen
+            let (k, v): (Vec<_>, Vec<_>) = keys_of(query)
                 .map(|key| (values(seed + 1, first + key), values(seed + 2, first + key)))
                 .unzip();
             let scale = 1.0 / f64::from((depth as f32).sqrt());

@@ -6,12 +6,13 @@ use super::super::{BackwardProblem, Operands};
 use super::barriers::{FREE, FULL, OF_SUMS, SCORES};
 use super::tile::{Place, Tile};
 use super::{Block, KEYS, STAGES};
+use crate::attention::dropout::{self, keeps, kept_or_zero};
 use crate::attention::hopper::consume::{multiply_keys, multiply_values, release};
 use crate::attention::hopper::{Half, KeyTile, SPAN};
 use crate::attention::output::OutputRow;
 use crate::attention::scores::left_operands;
 use crate::attention::softmax::exp2_flushed;
-use crate::attention::{Keys, Place as PlaceOfScore, Score};
+use crate::attention::{Keys, Place as PlaceOfScore, Score, factor_of_kept};
 use crate::matmul::Value;
 use crate::prelude::*;
 use cuda_std::copy::{Tile as Matrix, *};
@@ -41,7 +42,7 @@ pub(super) unsafe fn all<
     block: Block<BOXES, M>,
     problem: &BackwardProblem,
     tile: &Tile,
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
     (score, factor): (C, f32),
     own: usize,
 ) where
@@ -61,8 +62,9 @@ pub(super) unsafe fn all<
         if tile.len() > 0 {
             consumer.add::<T, D, F>(&mut d_k, &mut d_v);
         }
-        write::<T, D, E, 0>([&d_k, &d_v], problem, tile, operands, key, column);
-        write::<T, D, E, 1>([&d_k, &d_v], problem, tile, operands, key + 8, column);
+        let sums = ([&d_k, &d_v], factor_of_kept(score));
+        write::<T, D, E, 0>(sums, problem, tile, operands, key, column);
+        write::<T, D, E, 1>(sums, problem, tile, operands, key + 8, column);
     }
 }
 
@@ -114,10 +116,10 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             while at < tile.len() {
                 let q = queries.wait();
                 let mut scores = Accumulator::<f32, M>::zeroed();
-                multiply_keys::<T, M, BOXES>(&mut scores, of_k, q);
+                multiply_keys::<T, KEYS, M, BOXES>(&mut scores, of_k, q);
                 let d_o = results.wait();
                 let mut gradients = Accumulator::<f32, M>::zeroed();
-                multiply_keys::<T, M, BOXES>(&mut gradients, of_v, d_o);
+                multiply_keys::<T, KEYS, M, BOXES>(&mut gradients, of_v, d_o);
                 // All but the gradients.
                 match BOXES {
                     1 => scores.wait::<1>(),
@@ -126,8 +128,9 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
                 let numbers = block.numbers(at).cast_const();
                 let slopes = self.weights(&mut scores, numbers, place);
                 gradients.wait::<0>();
+                let bits = self.kept(place);
                 let [weights, gradients] =
-                    self.operands::<T, F>(&scores, &mut gradients, &slopes, numbers);
+                    self.operands::<T, F>(&mut scores, &mut gradients, &slopes, numbers, bits);
                 self.store_gradients::<F>(at, gradients);
                 multiply_values::<T, M, BOXES, D, F>(d_v, weights, d_o, true);
                 // `wgmma` of both consumers reads what these threads stored.
@@ -185,7 +188,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
         slopes
     }
 
-    /// Weights, and the gradients of scores, as left operands of products.
+    /// Weights, and the gradients of scores, as left operands of products; those are 0 where they are dropped.
     ///
     /// # Safety
     /// The sums `delta` of the queries are after `M` numbers.
@@ -193,15 +196,20 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     #[inline(always)]
     unsafe fn operands<T: Half, const F: usize>(
         &self,
-        weights: &Accumulator<f32, M>,
+        weights: &mut Accumulator<f32, M>,
         gradients: &mut Accumulator<f32, M>,
         slopes: &Accumulator<f32, M>,
         numbers: *const f32,
+        bits: u64,
     ) -> [[[u32; 4]; F]; 2]
     where
         Columns<M>: Width<f32>,
     {
         let deltas = numbers.wrapping_add(M);
+        if C::DROPS {
+            let of_kept = factor_of_kept(self.score);
+            gradients.map(|index, number| kept_or_zero(number * of_kept, keeps(bits, index)));
+        }
         gradients.combine(weights, |index, gradient, weight| {
             // SAFETY: the caller's promise.
             let delta = unsafe { self.number(deltas, index) };
@@ -210,7 +218,28 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
         if C::CHANGES {
             gradients.combine(slopes, |_, gradient, slope| gradient * slope);
         }
+        if C::DROPS {
+            weights.map(|index, weight| kept_or_zero(weight, keeps(bits, index)));
+        }
         [left_operands::<T, F>(weights), left_operands::<T, F>(gradients)]
+    }
+
+    /// Which weights of a tile of queries are kept.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn kept(&self, at: Place) -> u64 {
+        let head = self.problem.forward.head_of_all(self.tile.batch.index, at.head);
+        let query = at.index * M as u32 + self.column as u32;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match M {
+                64 => dropout::of_keys::<C, 8>(self.score, head, (query, self.key)),
+                _ => dropout::of_keys::<C, 16>(self.score, head, (query, self.key)),
+            }
+        }
     }
 
     /// The number of the query of a score. Those of a pair of queries are loaded together.
@@ -234,15 +263,15 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     {
         let mut slopes = Accumulator::<f32, M>::zeroed();
         if C::CHANGES {
-            let (forward, batch) = (&self.problem.forward, self.tile.batch);
+            let batch = &self.tile.batch;
             let first = at.index * M as u32 + self.column as u32;
             let place = |index: usize| {
                 let query = first + query_of(index);
-                let own = query as i32 + forward.keys as i32 - forward.queries as i32;
+                let own = query as i32 + batch.keys.len as i32 - batch.queries.len as i32;
                 let key = self.key + 8 * (index as u32 / 2 % 2);
-                PlaceOfScore { batch, head: at.head, query, key, own }
+                PlaceOfScore { batch: batch.index, head: at.head, query, key, own }
             };
-            let scale = forward.scale;
+            let scale = self.problem.forward.scale;
             slopes.combine(scores, |at, _, sum| self.score.slope(sum * scale, place(at)));
             scores.map(|at, sum| self.score.apply(sum * scale, place(at)));
         }
@@ -256,7 +285,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     where
         Columns<M>: Width<f32>,
     {
-        let lengths = self.problem.forward.lengths();
+        let lengths = self.tile.batch.lengths();
         let query = place.index * M as u32 + self.column as u32;
         // Queries relative to the first one of the thread.
         let seen = [0, 8].map(|below| {
@@ -358,26 +387,26 @@ const fn query_of(index: usize) -> u32 {
 #[gpu_only]
 #[inline(always)]
 unsafe fn write<T: Half, const D: usize, const EIGHTS: usize, const BELOW: usize>(
-    [d_k, d_v]: [&Accumulator<f32, D>; 2],
+    ([d_k, d_v], of_kept): ([&Accumulator<f32, D>; 2], f32),
     problem: &BackwardProblem,
     tile: &Tile,
-    to: Operands<T>,
+    to: Operands<'_, T>,
     key: u32,
     column: usize,
 ) where
     Columns<D>: Width<f32>,
 {
-    let forward = &problem.forward;
-    if key >= forward.keys {
+    let (forward, rows) = (&problem.forward, tile.batch.keys);
+    if key >= rows.len {
         return;
     }
     // SAFETY: the caller's promise.
     unsafe {
-        let to_k = to.d_k.add(problem.d_k.index(tile.batch, tile.kv_head, key));
-        let to_v = to.d_v.add(problem.d_v.index(tile.batch, tile.kv_head, key));
+        let to_k = to.d_k.add(rows.index(problem.d_k, tile.kv_head, key));
+        let to_v = to.d_v.add(rows.index(problem.d_v, tile.kv_head, key));
         OutputRow::new(to_k, forward.scale, forward.depth as usize)
             .write::<EIGHTS>(column, |eight| d_k.pair(4 * eight + 2 * BELOW));
-        OutputRow::new(to_v, 1.0, forward.value_depth as usize)
+        OutputRow::new(to_v, of_kept, forward.value_depth as usize)
             .write::<EIGHTS>(column, |eight| d_v.pair(4 * eight + 2 * BELOW));
     }
 }

@@ -4,6 +4,7 @@
 
 use super::super::{BLOCK, BackwardProblem, Operands};
 use super::{ELEMENTS, Scratch};
+use crate::attention::Segment;
 use crate::attention::hopper::Half;
 use crate::prelude::*;
 use cuda_std::gpu_only;
@@ -27,9 +28,9 @@ pub const fn blocks(problem: &BackwardProblem) -> u64 {
 /// All threads of a block of [`BLOCK`] call this together; there are [`blocks`] of them. The operands have every element that the problem leads to.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn finish<T: Half>(problem: &BackwardProblem, operands: Operands<T>) {
+pub unsafe fn finish<T: Half>(problem: &BackwardProblem, operands: Operands<'_, T>) {
     let (scratch, tile) = (Scratch::of(problem), thread::block_idx_x());
-    let (batch, head, first) = scratch.place(problem, tile);
+    let (batch, head, first) = scratch.place(problem, operands.batches, tile);
     let thread = thread::index_in_block() as usize;
     // SAFETY: the caller's promise; each thread has elements of its own.
     unsafe {
@@ -43,9 +44,9 @@ pub unsafe fn finish<T: Half>(problem: &BackwardProblem, operands: Operands<T>) 
         each::<TIMES>(|time| {
             let Sixteen { row, column, .. } = Sixteen::new(time * BLOCK + thread, scratch.depth);
             let (query, fours) = (first + row as u32, fours[time]);
-            let at = (batch, head, query, column);
+            let at = (batch.queries, head, query, column);
             write(problem, operands.d_q, at, fours.map(|four| [four.x, four.y]));
-            let at = (batch, head, query + 8, column);
+            let at = (batch.queries, head, query + 8, column);
             write(problem, operands.d_q, at, fours.map(|four| [four.z, four.w]));
         });
     }
@@ -83,18 +84,18 @@ impl Sixteen {
 unsafe fn write<T: Half>(
     problem: &BackwardProblem,
     d_q: *mut T,
-    (batch, head, query, column): (u32, u32, u32, usize),
+    (rows, head, query, column): (Segment, u32, u32, usize),
     sums: [[f32; 2]; 4],
 ) {
     let forward = &problem.forward;
     let len = (forward.depth as usize).saturating_sub(column);
-    if query >= forward.queries || len == 0 {
+    if query >= rows.len || len == 0 {
         return;
     }
     let sums = sums.map(|pair| pair.map(|sum| sum * forward.scale));
     // SAFETY: the caller's promise.
     unsafe {
-        let to = d_q.add(problem.d_q.index(batch, head, query) + column);
+        let to = d_q.add(rows.index(problem.d_q, head, query) + column);
         if len >= 8 && to.addr().is_multiple_of(16) {
             let [a, b, c, d] = sums.map(T::pair);
             to.cast::<Vec4<u32>>().write(Vec4::new(a, b, c, d));

@@ -32,9 +32,11 @@ mod tile;
 pub use finish::finish;
 pub use prepare::prepare;
 
+use super::keys::tiles_of_keys;
 use super::{BackwardProblem, Operands};
-use crate::attention::Score;
+use crate::attention::batch::Slots;
 use crate::attention::hopper::{Half, KeyTile, warpgroup_of_warp};
+use crate::attention::{Batch, Batches, Score};
 use crate::prelude::*;
 use cuda_std::copy::*;
 use cuda_std::gpu_only;
@@ -70,7 +72,8 @@ pub const fn shared_bytes(depth: usize) -> usize {
 #[must_use]
 pub const fn blocks(problem: &BackwardProblem) -> u64 {
     let forward = &problem.forward;
-    forward.keys.div_ceil(KEYS as u32) as u64 * forward.kv_heads as u64 * forward.batches as u64
+    let tiles = tiles_of_keys(forward, KEYS as u32) as u64;
+    tiles * forward.kv_heads as u64 * forward.batches_of_keys() as u64
 }
 
 /// What the kernels leave for each other, in the scratch memory at `delta`: numbers of 32 bits of tiles of queries, of all heads of all batches.
@@ -83,9 +86,9 @@ pub const fn blocks(problem: &BackwardProblem) -> u64 {
 /// | [`turns`](Self::turns) | for each tile, how many blocks have added to it | u32 |
 #[derive(Clone, Copy, Debug)]
 pub struct Scratch {
-    /// Tiles of queries of a head.
+    /// Tiles of queries of a head; of packed ones the places for those of all batches.
     pub tiles: u32,
-    /// Heads of all batches.
+    /// Heads of all batches of the tensor.
     pub heads: u32,
     /// Elements of a row in shared memory.
     pub depth: usize,
@@ -98,8 +101,13 @@ impl Scratch {
     pub const fn of(problem: &BackwardProblem) -> Self {
         let forward = &problem.forward;
         let depth = if forward.depth <= 64 && forward.value_depth <= 64 { 64 } else { 128 };
-        let tiles = forward.queries.div_ceil(queries_of_tile(depth) as u32);
-        Self { tiles, heads: forward.batches * forward.heads, depth }
+        let tile = queries_of_tile(depth) as u32;
+        let tiles = if forward.has_packed_queries() {
+            Slots::len(forward.queries, tile, forward.batches)
+        } else {
+            forward.queries.div_ceil(tile)
+        };
+        Self { tiles, heads: forward.batches_of_queries() * forward.heads, depth }
     }
 
     /// Tiles of all heads.
@@ -144,13 +152,38 @@ impl Scratch {
         self.len() == 0
     }
 
-    /// The batch, the head and the first query of a tile. There is one.
+    /// The batch, the head and the first query of a tile: past the last query if no tile has the place.
     #[inline(always)]
-    fn place(&self, problem: &BackwardProblem, tile: u32) -> (u32, u32, u32) {
+    fn place(
+        &self,
+        problem: &BackwardProblem,
+        batches: Batches<'_>,
+        tile: u32,
+    ) -> (Batch, u32, u32) {
         // (A division of which the compiler sees that it is not by 0 has no panic.)
         let (tiles, heads) = (self.tiles.max(1), problem.forward.heads.max(1));
         let (head, at) = (tile / tiles, tile % tiles);
-        (head / heads, head % heads, at * queries_of_tile(self.depth) as u32)
+        let (forward, of_tile) = (&problem.forward, queries_of_tile(self.depth) as u32);
+        let (batch, at) = if forward.has_packed_queries() {
+            Slots::new(batches.queries, forward.batches, forward.queries, of_tile).find(at)
+        } else {
+            (head / heads, at)
+        };
+        let batch = Batch::new(forward, batches, batch);
+        (batch, head % heads, at.min(batch.queries.len.div_ceil(of_tile)) * of_tile)
+    }
+
+    /// The place of the first tile of a head among all.
+    #[inline(always)]
+    fn first_tile(&self, problem: &BackwardProblem, batch: &Batch, head: u32) -> usize {
+        let (forward, rows) = (&problem.forward, batch.queries);
+        let of_head = (rows.batch * forward.heads + head) as usize * self.tiles as usize;
+        if forward.has_packed_queries() {
+            let of_tile = queries_of_tile(self.depth) as u32;
+            of_head + Slots::first(rows.first, of_tile, batch.index) as usize
+        } else {
+            of_head
+        }
     }
 }
 
@@ -160,7 +193,7 @@ impl Scratch {
 /// # Safety
 /// - All threads of a block of [`BLOCK`] call this together, with [`shared_bytes`] of dynamic shared memory that nothing else uses; there are [`blocks`] of them.
 /// - `maps` are those of queries, keys, values and gradients of the results, with dimensions of batches, heads, rows and elements, in boxes of 64 elements and [`KEYS`] keys or
-///   [`queries_of_tile`].
+///   [`queries_of_tile`]; those of packed tensors are as [`Segment::coordinates`](crate::attention::Segment::coordinates) has it.
 /// - The operands have every element that the problem leads to, and [`prepare`](fn@prepare) has written the scratch memory.
 #[gpu_only]
 #[inline(always)]
@@ -175,7 +208,7 @@ pub unsafe fn add<
 >(
     maps: GridConstant<'_, [MapWords; 4]>,
     problem: &BackwardProblem,
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
     score: (C, f32),
 ) where
     T: Half,
@@ -189,7 +222,7 @@ pub unsafe fn add<
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<BOXES, M>::new() };
-    let tile = Tile::new::<M>(problem, score.0, thread::block_idx_x());
+    let tile = Tile::new::<M>(problem, operands.batches, score.0, thread::block_idx_x());
     // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
     unsafe {
         if group == 0 {

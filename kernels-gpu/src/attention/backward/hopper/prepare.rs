@@ -30,10 +30,11 @@ pub const fn blocks(problem: &BackwardProblem) -> u64 {
 /// - The operands have every element that the problem leads to, and results and their gradients are aligned to 16 bytes, row by row.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<T>) {
+pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<'_, T>) {
     let BackwardProblem { forward, d_o, .. } = problem;
     let (scratch, tile) = (Scratch::of(problem), thread::block_idx_x());
-    let (batch, head, first) = scratch.place(problem, tile);
+    let (batch, head, first) = scratch.place(problem, operands.batches, tile);
+    let rows = batch.queries;
     let thread = thread::index_in_block() as usize;
     // This many neighbouring threads take a row.
     let of_row = scratch.depth / EIGHT;
@@ -52,11 +53,11 @@ pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<T>)
         unrolled!(TIMES, |time| {
             let row = time * (BLOCK / of_row) + row;
             let query = first + row as u32;
-            let is_inside = query < forward.queries;
+            let is_inside = query < rows.len;
             let mut sum = 0.0;
             if is_inside && len > 0 {
-                let o = operands.o.add(forward.o.index(batch, head, query) + EIGHT * lane);
-                let d_o = operands.d_o.add(d_o.index(batch, head, query) + EIGHT * lane);
+                let o = operands.o.add(rows.index(forward.o, head, query) + EIGHT * lane);
+                let d_o = operands.d_o.add(rows.index(*d_o, head, query) + EIGHT * lane);
                 sum = product(o, d_o, len);
             }
             // Of 16 lanes, or of 8. All lanes of a warp are here.
@@ -67,7 +68,7 @@ pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<T>)
             });
             if lane == 0 {
                 let at = tile as usize * queries_of_tile(scratch.depth) + row;
-                let index = forward.index(batch, head, query);
+                let index = forward.index(rows.batch, head, rows.first + query);
                 let lse =
                     if is_inside { operands.lse.add(index).read() } else { f32::NEG_INFINITY };
                 to.add(at).write(exponent_of(lse));

@@ -22,15 +22,16 @@ pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
     maps: GridConstant<'_, [MapWords; 4]>,
     problem: &BackwardProblem,
     tile: &Tile,
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
 ) {
     let scratch = Scratch::of(problem);
-    let (lses, batch) = (operands.delta.cast_const(), tile.batch as i32);
+    let (forward, lses) = (&problem.forward, operands.delta.cast_const());
     let deltas = lses.wrapping_add(scratch.deltas());
     let numbers_of = |place: Place| {
-        let head = tile.batch * problem.forward.heads + place.head;
-        (head as usize * scratch.tiles as usize + place.index as usize) * M
+        (scratch.first_tile(problem, &tile.batch, place.head) + place.index as usize) * M
     };
+    let place_of_keys = tile.coordinates(forward);
+    let place_of = |place: Place| place.coordinates::<M>(forward, tile);
     // SAFETY: one warp fills the stages, and every byte once.
     unsafe {
         let (mut keys, mut queries, mut results) =
@@ -38,14 +39,14 @@ pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
         let mut fill_keys = |map: usize| {
             keys.fill_by_warp(|slot| {
                 let map = maps.map::<KeyBox<KEYS>, Swizzle128>(map);
-                load(map, slot, [batch, tile.kv_head as i32, (tile.index * KEYS as u32) as i32]);
+                load(map, slot, place_of_keys);
             });
         };
         let mut fill_queries = |place: Place, at: u32| {
             queries.fill_by_warp(|slot| {
                 load_numbers::<_, M>(block.numbers(at), lses.add(numbers_of(place)), slot);
                 let map = maps.map::<KeyBox<M>, Swizzle128>(0);
-                load(map, slot, [batch, place.head as i32, (place.index * M as u32) as i32]);
+                load(map, slot, place_of(place));
             });
         };
         let mut fill_results = |place: Place, at: u32| {
@@ -53,7 +54,7 @@ pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
                 let to = block.numbers(at).add(M);
                 load_numbers::<_, M>(to, deltas.add(numbers_of(place)), slot);
                 let map = maps.map::<KeyBox<M>, Swizzle128>(3);
-                load(map, slot, [batch, place.head as i32, (place.index * M as u32) as i32]);
+                load(map, slot, place_of(place));
             });
         };
         let (mut place, mut at) = (tile.first(), 0);

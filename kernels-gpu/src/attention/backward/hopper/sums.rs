@@ -27,7 +27,7 @@ pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
     block: Block<BOXES, M>,
     problem: &BackwardProblem,
     tile: &Tile,
-    operands: Operands<T>,
+    operands: Operands<'_, T>,
     score: impl Score,
     stage: u32,
 ) {
@@ -40,12 +40,12 @@ pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
         let turns = operands.delta.add(scratch.turns()).cast::<u32>();
         while at < len {
             if at % STAGES as u32 == stage {
-                let head = tile.batch * problem.forward.heads + place.head;
-                let index = head as usize * scratch.tiles as usize + place.index as usize;
+                let first = scratch.first_tile(problem, &tile.batch, place.head);
+                let index = first + place.index as usize;
                 let turn = turns.add(index);
                 let mut own = 0;
                 if problem.in_turns > 0 {
-                    own = tile.turn::<M>(problem, score, place);
+                    own = tile.turn::<M>(score, place);
                     if is_first {
                         wait_for_turn(turn, own);
                     }

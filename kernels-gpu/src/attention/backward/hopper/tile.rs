@@ -2,12 +2,13 @@
 
 use super::KEYS;
 use crate::attention::backward::BackwardProblem;
-use crate::attention::{Keys, Score};
+use crate::attention::backward::keys::{place_of_tile, tiles_of_keys};
+use crate::attention::{Batch, Batches, Keys, Problem, Score};
 
 /// A tile of keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
-    pub batch: u32,
+    pub batch: Batch,
     /// The head of the keys, and how many of queries share it.
     pub kv_head: u32,
     pub heads: u32,
@@ -29,34 +30,58 @@ pub(super) struct Place {
     pub index: u32,
 }
 
+impl Place {
+    /// Where the copy engine finds the queries, in tiles of `M`, of the batch of a tile of keys: batch, head and row.
+    #[inline(always)]
+    pub const fn coordinates<const M: usize>(&self, forward: &Problem, tile: &Tile) -> [i32; 3] {
+        let (first, is_packed) = (self.index * M as u32, forward.has_packed_queries());
+        let [batch, row] = tile.batch.queries.coordinates(first, forward.queries, is_packed);
+        [batch, self.head as i32, row]
+    }
+}
+
 impl Tile {
     /// The tile of a block, with tiles of `M` queries.
     #[inline(always)]
-    pub fn new<const M: usize>(problem: &BackwardProblem, score: impl Score, block: u32) -> Self {
+    pub fn new<const M: usize>(
+        problem: &BackwardProblem,
+        batches: Batches<'_>,
+        score: impl Score,
+        block: u32,
+    ) -> Self {
         let forward = &problem.forward;
-        // Numbers by which is divided are not 0 where there is a block. A division of which the compiler sees that, too, has no panic.
-        let (tiles, kv_heads) =
-            (forward.keys.div_ceil(KEYS as u32).max(1), forward.kv_heads.max(1));
-        let (head, index) = (block / tiles, block % tiles);
         // The first keys, which the most queries see if the mask is causal, come first; in turns the last ones, which are waited for.
-        let index = if problem.in_turns > 0 { tiles - 1 - index } else { index };
-        let key = index * KEYS as u32;
-        let last = (key + KEYS as u32).min(forward.keys).saturating_sub(1);
-        let (band, lengths, rows) = (score.band(), forward.lengths(), M as u32);
+        let (keys, rows) = (KEYS as u32, M as u32);
+        let tiles = tiles_of_keys(forward, keys);
+        let in_turns = problem.in_turns > 0;
+        let (kv_head, batch, index) =
+            place_of_tile(forward, batches, (block, tiles, keys), in_turns);
+        let (band, lengths) = (score.band(), batch.lengths());
+        let index = index.min(lengths.keys.div_ceil(keys));
+        let key = index * keys;
+        let last = (key + keys).min(lengths.keys).saturating_sub(1);
         let any = band.any_queries((key, last), lengths);
         let all = band.all_queries((key, last), lengths);
         // Rows past the last key are 0, and no query sees them.
-        let is_whole = key + KEYS as u32 <= forward.keys;
+        let is_whole = key + keys <= lengths.keys;
         let whole = if is_whole { (all.first.div_ceil(rows), all.end / rows) } else { (0, 0) };
         let first = any.first / rows;
-        let end = any.end.div_ceil(rows).max(first);
+        // A place without a tile has no queries.
+        let end = if key < lengths.keys { any.end.div_ceil(rows).max(first) } else { first };
         // Where all blocks of a head pass over the same queries, they begin apart, so that they seldom add to the same sums at a time.
-        let sees_all = any == Keys { first: 0, end: forward.queries };
-        let apart = if sees_all && problem.in_turns == 0 { key / rows } else { 0 };
+        let sees_all = any == Keys { first: 0, end: lengths.queries };
+        let apart = if sees_all && !in_turns { key / rows } else { 0 };
         let start = first + apart % (end - first).max(1);
-        let (batch, kv_head) = (head / kv_heads, head % kv_heads);
-        let heads = forward.heads / kv_heads;
+        let heads = forward.heads / forward.kv_heads.max(1);
         Self { batch, kv_head, heads, index, queries: (first, end), whole, start }
+    }
+
+    /// Where the copy engine finds the keys: batch, head and row.
+    #[inline(always)]
+    pub const fn coordinates(&self, forward: &Problem) -> [i32; 3] {
+        let (first, is_packed) = (self.index * KEYS as u32, forward.has_packed_keys());
+        let [batch, row] = self.batch.keys.coordinates(first, forward.keys, is_packed);
+        [batch, self.kv_head as i32, row]
     }
 
     /// Tiles of queries of all heads that share the keys.
@@ -81,13 +106,8 @@ impl Tile {
 
     /// How many tiles of keys come before this one at a tile of `M` queries, where the last keys come first.
     #[inline(always)]
-    pub fn turn<const M: usize>(
-        &self,
-        problem: &BackwardProblem,
-        score: impl Score,
-        place: Place,
-    ) -> u32 {
-        let (band, lengths) = (score.band(), problem.forward.lengths());
+    pub fn turn<const M: usize>(&self, score: impl Score, place: Place) -> u32 {
+        let (band, lengths) = (score.band(), self.batch.lengths());
         let (keys, query) = (KEYS as u32, place.index * M as u32);
         let last = (query + M as u32).min(lengths.queries).saturating_sub(1);
         // Tiles that begin in the prefix, which all queries see, and after them those of the keys of the band.
@@ -105,7 +125,7 @@ impl Tile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attention::{Band, Problem};
+    use crate::attention::Band;
 
     const M: usize = 64;
 
@@ -130,7 +150,7 @@ mod tests {
             let tiles = keys.div_ceil(KEYS as u32);
             let mut starts = Vec::new();
             for block in 0..6 * tiles {
-                let tile = Tile::new::<M>(&problem, Band::ALL, block);
+                let tile = Tile::new::<M>(&problem, Batches::default(), Band::ALL, block);
                 let mut found = places(&tile);
                 starts.push(found[0].index);
                 found.sort_unstable_by_key(|place| (place.head, place.index));
@@ -155,11 +175,11 @@ mod tests {
                 let problem = problem(queries, keys, 1);
                 let mut added = std::collections::BTreeMap::new();
                 for block in 0..6 * keys.div_ceil(KEYS as u32) {
-                    let tile = Tile::new::<M>(&problem, band, block);
+                    let tile = Tile::new::<M>(&problem, Batches::default(), band, block);
                     for place in places(&tile) {
-                        let turn = tile.turn::<M>(&problem, band, place);
+                        let turn = tile.turn::<M>(band, place);
                         let before =
-                            added.entry((tile.batch, place.head, place.index)).or_insert(0);
+                            added.entry((tile.batch.index, place.head, place.index)).or_insert(0);
                         assert_eq!(turn, *before, "{band:?} {tile:?} {place:?}");
                         *before += 1;
                     }
