@@ -9,7 +9,7 @@ use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::ops::Scratch;
 use ferrowarp::{Backend, Gpu, GpuError, GpuResult, Stream};
 
-use crate::context::{CurrentContext, check};
+use crate::context::CurrentContext;
 use crate::error::{Error, Status, report};
 
 /// CUDA's stream: `CUstream` of the driver API and `cudaStream_t` of the runtime API are pointers to it.
@@ -158,12 +158,8 @@ impl Device {
         if let Some(device) = all.get(&ordinal) {
             return Ok(device);
         }
-        // Any call of the library leaves its context current.
-        let opened = Gpu::on(ordinal).and_then(|gpu| gpu.stream().is_idle().map(|_| gpu));
-        let gpu = opened.map_err(|error| Error::Gpu { operation, error })?;
-        let mut context = ptr::null_mut();
-        // SAFETY: `context` is writable.
-        check(operation, "cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&mut context) })?;
+        let gpu = Gpu::on(ordinal).map_err(|error| Error::Gpu { operation, error })?;
+        let context = gpu.as_raw_context().cast();
         let device: &'static Self = Box::leak(Box::new(Self { gpu, context }));
         all.insert(ordinal, device);
         Ok(device)

@@ -13,7 +13,6 @@ mod context;
 mod element;
 mod error;
 mod handle;
-mod lent;
 mod memory;
 mod ops;
 
