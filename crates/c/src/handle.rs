@@ -295,6 +295,26 @@ pub unsafe extern "C" fn ferrowarp_is_emulated(
     })
 }
 
+/// Loads all kernels for the handle's device now, on several threads: some seconds, of which a program that uses a few of the operations needs
+/// a part. Without it the driver loads a kernel in the first call that needs it, which a capture into a CUDA graph does not allow. May wait for all work on the device.
+///
+/// # Safety
+/// `handle` is null or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ferrowarp_load_kernels(handle: *const Handle) -> Status {
+    const OPERATION: &str = "ferrowarp_load_kernels";
+    // SAFETY: the caller's promise.
+    unsafe {
+        with_handle(OPERATION, handle, |handle| {
+            if is_captured(handle.lane().stream()) {
+                return Err(Error::Captured { operation: OPERATION });
+            }
+            let loaded = handle.device.gpu.load_kernels();
+            loaded.map(drop).map_err(|error| Error::Gpu { operation: OPERATION, error })
+        })
+    }
+}
+
 /// Waits for the stream, and returns what went wrong in its work: FERROWARP_STATUS_KERNEL_PANIC, which no function of CUDA's reports, or
 /// FERROWARP_STATUS_DEVICE_LOST.
 ///
