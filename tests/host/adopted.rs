@@ -28,7 +28,7 @@ impl Owner {
         // SAFETY: the place is writable, and the memory is as long as what is written.
         let codes = unsafe {
             [
-                sys::cuMemAlloc_v2(&mut address, 4 * LEN),
+                sys::cuMemAllocAsync(&mut address, 4 * LEN, ptr::null_mut()),
                 sys::cuMemsetD32_v2(address, 3, LEN),
                 // No stream of this crate waits for the default stream's work.
                 sys::cuCtxSynchronize(),
@@ -41,8 +41,9 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        // Without a wait: any thread may drop this, also one that holds work up which `cuMemFree` would wait for.
         // SAFETY: the memory was allocated by `new`, and who dropped this has ended its uses.
-        let code = unsafe { sys::cuMemFree_v2(self.address) };
+        let code = unsafe { sys::cuMemFreeAsync(self.address, ptr::null_mut()) };
         assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
         let before = self.is_freed.swap(true, Ordering::Release);
         assert!(!before, "it is freed once");
