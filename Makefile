@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` and `mpi` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel c candle toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel c candle arrays toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -126,6 +126,15 @@ candle: toolchain ## Operations on tensors of candle, tested against candle's ow
 	cargo clippy $(CANDLE) --all-targets -- -D warnings
 	cargo test $(CANDLE)
 	cargo run $(CANDLE) --example sampling
+
+ARRAYS = --features ferrowarp/faer,ferrowarp/ndarray
+
+arrays: toolchain ## Arrays of ndarray and matrices of faer on the device, which other builds do not compile; the example
+	cargo clippy -p ferrowarp $(ARRAYS) --lib --test arrays -- -D warnings
+	cargo clippy -p examples --features arrays --example arrays -- -D warnings
+	cargo test -p ferrowarp $(ARRAYS) --test arrays
+	cargo test -p ferrowarp $(ARRAYS) --doc arrays
+	cargo run -p examples --features arrays --example arrays
 
 PREFIX = $(BUILT)/c
 

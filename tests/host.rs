@@ -9,6 +9,8 @@ mod batches;
 mod child;
 #[path = "host/completion.rs"]
 mod completion;
+#[path = "host/contexts.rs"]
+mod contexts;
 #[path = "host/cust_memory.rs"]
 mod cust_memory;
 #[path = "host/device_vec.rs"]

@@ -132,6 +132,18 @@ fn attention() {
     assert_prints("15_attention", &["1024 results over [37, 20] keys in pages: off by 0.00"]);
 }
 
+#[test]
+fn cust_steps() {
+    let expected = [
+        "cust alone: 1000000",
+        "step 1, a typed launch: 1000000",
+        "step 2, an operation: 1000000",
+        "step 3, memory taken over: 1000000",
+        "step 4, without cust: 1000000",
+    ];
+    assert_prints("16_cust_steps", &expected);
+}
+
 /// The manifest lists the files by hand, since they lie beside it. Those with a number are run here; the programs behind
 /// features have tests of their own.
 #[test]
@@ -143,7 +155,7 @@ fn every_file_is_an_example_and_has_a_test() {
         .filter_map(|line| line.strip_prefix("path = \"")?.strip_suffix(".rs\""))
         .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
         .collect();
-    assert_eq!(names.len(), 15);
+    assert_eq!(names.len(), 16);
     for name in names {
         assert!(own.contains(&format!("\"{name}\"")), "no test runs {name}");
     }

@@ -1,4 +1,4 @@
-//! A device's primary context, and the one way in which this crate calls the driver.
+//! A context of a device, and the one way in which this crate calls the driver.
 
 use std::any::Any;
 use std::fmt;
@@ -11,14 +11,14 @@ use cuda_driver::sys;
 
 use crate::capture;
 use crate::device::{self, DeviceInfo, check, check_process};
-use crate::error::{GpuContext, GpuError, GpuResult, KernelPanic, is_sticky};
+use crate::error::{DriverError, GpuContext, GpuError, GpuResult, KernelPanic, is_sticky};
+use crate::foreign::ForeignOwner;
 use crate::host_callback::{defer_drop, drop_deferred, in_host_callback};
 use crate::thread_state;
 
-/// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
-/// the last of them.
+/// A context of a device: its primary one, or one that other code has made. Whatever lives on the device holds an `Arc` of
+/// it, so it ends after the last of them.
 pub(crate) struct Context {
-    primary: PrimaryContext,
     info: DeviceInfo,
     lost: OnceLock<Arc<GpuError>>,
     /// See [`submissions`](Self::submissions).
@@ -26,6 +26,8 @@ pub(crate) struct Context {
     /// What other modules keep for each context, by [`Slot`].
     states: [OnceLock<Box<dyn ContextState>>; Slot::COUNT],
     this: Weak<Self>,
+    /// The last field, so that it is dropped last.
+    driver: DriverContext,
 }
 
 /// What another module keeps for each context: made at its first use, dropped with the context.
@@ -68,20 +70,42 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    pub(crate) fn new(ordinal: u32) -> GpuResult<Arc<Self>> {
+    /// The primary context of the device with this ordinal.
+    pub(crate) fn primary(ordinal: u32) -> GpuResult<Arc<Self>> {
         device::init()?;
         let device = device::get(ordinal)?;
         let info = DeviceInfo::read(ordinal, device)?;
-        let primary = PrimaryContext::retain(device)
+        let driver = DriverContext::retain_primary(device)
             .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
-        Ok(Arc::new_cyclic(|this| Self {
-            primary,
+        Ok(Self::of_driver(driver, info))
+    }
+
+    /// A context that other code has made, which `owner` ends where it is dropped.
+    ///
+    /// # Safety
+    /// `handle` is a context that lives as long as `owner`.
+    pub(crate) unsafe fn of_owner(
+        handle: sys::CUcontext,
+        owner: Box<dyn ForeignOwner>,
+    ) -> GpuResult<Arc<Self>> {
+        // Made first, so that an error drops the owner as the last use does.
+        let driver = DriverContext { handle, end: End::Owner(Some(owner)) };
+        device::init()?;
+        // SAFETY: the caller's promise.
+        let device = unsafe { device::of_context(handle)? };
+        let info = DeviceInfo::read(device::ordinal_of(device)?, device)?;
+        Ok(Self::of_driver(driver, info))
+    }
+
+    fn of_driver(driver: DriverContext, info: DeviceInfo) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
             info,
             lost: OnceLock::new(),
             submissions: AtomicU64::new(0),
             states: [const { OnceLock::new() }; Slot::COUNT],
             this: this.clone(),
-        }))
+            driver,
+        })
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
@@ -90,7 +114,7 @@ impl Context {
 
     /// The driver's handle.
     pub(crate) fn raw(&self) -> sys::CUcontext {
-        self.primary.handle
+        self.driver.handle
     }
 
     /// The handle that others hold. Dead while the context is dropped.
@@ -234,12 +258,10 @@ impl Context {
         done
     }
 
-    /// Whether other code has reset the device: everything of the context went with it, and an NVIDIA driver may crash if it is
-    /// given a handle of what is gone.
+    /// Whether other code has reset the device or destroyed the context: everything of the context went with it, and an NVIDIA
+    /// driver may crash if it is given a handle of what is gone.
     fn is_destroyed(&self) -> bool {
-        const CONTEXT_IS_DESTROYED: u32 = 709;
-        let cause = self.lost.get().and_then(|cause| cause.driver());
-        cause.is_some_and(|driver| driver.code() == CONTEXT_IS_DESTROYED)
+        self.lost.get().and_then(|cause| cause.driver()).is_some_and(means_destroyed)
     }
 
     /// Like [`release`](Self::release), for a drop that may happen in a host callback: the call is then made later.
@@ -294,14 +316,14 @@ impl Context {
     #[cold]
     fn bind_anew(&self, asked: sys::CUresult) -> GpuResult<()> {
         check("cuCtxGetCurrent", asked)?;
-        // SAFETY: the primary context is retained until `self` is dropped.
-        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw()) })
+        // SAFETY: the context lives until `self` is dropped.
+        check(SET_CURRENT, unsafe { sys::cuCtxSetCurrent(self.raw()) })
     }
 
     /// Remembers the first error that ended the context, and returns that one from then on.
     fn remember_if_lost(&self, error: GpuError) -> GpuError {
         match error.driver() {
-            Some(driver) if is_sticky(driver.code()) => {
+            Some(driver) if is_sticky(driver.code()) || means_destroyed(driver) => {
                 let panic = self.states().find_map(ContextState::take_panic).map(Box::new);
                 let error = match panic {
                     Some(panic) => GpuError::FaultAfterPanic { panic, fault: Box::new(error) },
@@ -333,33 +355,63 @@ impl Drop for Context {
     }
 }
 
-/// A reference that the driver counts: the device's primary context lasts until all of them are released.
-struct PrimaryContext {
+/// The name of the driver function that makes a context current.
+const SET_CURRENT: &str = "cuCtxSetCurrent";
+
+/// Whether the error is that of a context that does not exist any more.
+fn means_destroyed(error: &DriverError) -> bool {
+    const INVALID_CONTEXT: u32 = 201;
+    const CONTEXT_IS_DESTROYED: u32 = 709;
+    match error.code() {
+        CONTEXT_IS_DESTROYED => true,
+        // Other functions return it where no context is current.
+        INVALID_CONTEXT => error.operation() == SET_CURRENT,
+        _ => false,
+    }
+}
+
+/// The driver's context, and how it ends.
+struct DriverContext {
     handle: sys::CUcontext,
-    device: sys::CUdevice,
+    end: End,
+}
+
+/// How a context ends, or what ends it.
+enum End {
+    /// A primary context lasts until all references, which the driver counts, are released.
+    Release(sys::CUdevice),
+    /// Other code's lasts until its owner is dropped. `None` after that.
+    Owner(Option<Box<dyn ForeignOwner>>),
 }
 
 // SAFETY: the driver's functions for contexts may be called from any thread.
-unsafe impl Send for PrimaryContext {}
+unsafe impl Send for DriverContext {}
 // SAFETY: as above; nothing behind the handle is touched without the driver.
-unsafe impl Sync for PrimaryContext {}
+unsafe impl Sync for DriverContext {}
 
-impl PrimaryContext {
-    fn retain(device: sys::CUdevice) -> GpuResult<Self> {
+impl DriverContext {
+    fn retain_primary(device: sys::CUdevice) -> GpuResult<Self> {
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is writable, and `device` came from the driver.
         let retained = unsafe { sys::cuDevicePrimaryCtxRetain(&mut handle, device) };
         check("cuDevicePrimaryCtxRetain", retained)?;
-        Ok(Self { handle, device })
+        Ok(Self { handle, end: End::Release(device) })
     }
 }
 
-impl Drop for PrimaryContext {
+impl Drop for DriverContext {
     fn drop(&mut self) {
-        // SAFETY: it was retained once, and is not used again.
-        let released = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
-        if released != sys::CUresult::CUDA_SUCCESS {
-            cuda_driver::take_detail();
+        match &mut self.end {
+            End::Release(device) => {
+                // SAFETY: it was retained once, and is not used again.
+                let released = unsafe { sys::cuDevicePrimaryCtxRelease_v2(*device) };
+                if released != sys::CUresult::CUDA_SUCCESS {
+                    cuda_driver::take_detail();
+                }
+            }
+            // A host callback must not call the driver, as the owner may.
+            End::Owner(owner) if in_host_callback() => defer_drop(Box::new(owner.take())),
+            End::Owner(owner) => drop(owner.take()),
         }
     }
 }

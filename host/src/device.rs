@@ -201,6 +201,33 @@ pub(crate) fn get(ordinal: u32) -> GpuResult<sys::CUdevice> {
     Ok(device)
 }
 
+/// The device of a context. The context is the thread's current one after that.
+///
+/// # Safety
+/// The context lives.
+pub(crate) unsafe fn of_context(context: sys::CUcontext) -> GpuResult<sys::CUdevice> {
+    let mut device = 0;
+    // SAFETY: the caller's promise.
+    check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
+    // SAFETY: `device` is writable.
+    check("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&mut device) })?;
+    Ok(device)
+}
+
+/// The ordinal of a device that the driver has returned.
+pub(crate) fn ordinal_of(device: sys::CUdevice) -> GpuResult<u32> {
+    let mut count = 0;
+    // SAFETY: `count` is writable.
+    check("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
+    for ordinal in 0..count.unsigned_abs() {
+        if get(ordinal)? == device {
+            return Ok(ordinal);
+        }
+    }
+    // The driver lists each device that it has returned, unless a device has left the machine since then.
+    Err(GpuError::Unsupported { what: "a context of a device that the driver does not list" })
+}
+
 fn name_of(device: sys::CUdevice) -> GpuResult<String> {
     let mut text = [0u8; 256];
     let room = text.len() as i32;

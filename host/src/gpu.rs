@@ -68,7 +68,7 @@ impl Gpu {
     /// # Errors
     /// As [`on`](Self::on).
     pub fn on_with_images(ordinal: u32, images: &[Image]) -> GpuResult<Self> {
-        let context = Context::new(ordinal)?;
+        let context = Context::primary(ordinal)?;
         let module = KernelModule::new(&context, images);
         Ok(Self { stream: Stream::new(&context, &module)? })
     }

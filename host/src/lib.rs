@@ -31,7 +31,7 @@
 //! | many launches as one | [`graph`] |
 //! | a persistent kernel that answers messages | [`ring`] |
 //! | kernels exchanged while the program runs | [`reload`] |
-//! | memory and streams of other code | [`DeviceBuffer::from_raw_parts`], [`Stream::wait_for_raw`]; DLPack's tensors in [`dlpack`] |
+//! | memory, streams and contexts of other code | [`DeviceBuffer::from_raw_parts`], [`LentBuffer`], [`Stream::from_raw`], [`Gpu::from_context`]; DLPack's tensors in [`dlpack`] |
 //! | several devices, or streams for several threads | [`devices`], [`GpuPool`], [`StreamPool`] |
 //! | what went wrong | [`GpuError`]; [`KernelPanic`] for panics in kernels |
 //! | which device it is, and whether it is emulated | [`Gpu::info`], [`backend`] |
@@ -39,6 +39,8 @@
 //! The book, in the repository's folder `book`, says when to take which; `ferrowarp new own` writes a project with a
 //! kernel crate, a build script and a test. `FERROWARP_DEVICE=cuda` or `emulator` chooses the device.
 
+#[cfg(any(feature = "faer", feature = "ndarray"))]
+mod arrays;
 mod capture;
 pub mod completion;
 mod context;
@@ -95,10 +97,11 @@ pub use graph::{Graph, GraphBuilder};
 pub use launch::{Batch, Occupancy};
 pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceVec, GridMut, HostPages, HostRef,
-    HostRefMut, HostScope, HostSlice, HostSliceMut, MappedAtomics, MappedBox, MappedBuffer,
-    MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions, PinnedRange, Pitched,
-    PitchedMut, PooledBuffer, RegisteredVec, Transfer, TransferReport, UnifiedBox, UnifiedBuffer,
-    UninitBuffer, UninitSlice, VolumeMut, WriteCombined, WriteSlice, is_wsl2,
+    HostRefMut, HostScope, HostSlice, HostSliceMut, LentBuffer, MappedAtomics, MappedBox,
+    MappedBuffer, MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions,
+    PinnedRange, Pitched, PitchedMut, PooledBuffer, RegisteredVec, Transfer, TransferReport,
+    UnifiedBox, UnifiedBuffer, UninitBuffer, UninitSlice, VolumeMut, WriteCombined, WriteSlice,
+    is_wsl2,
 };
 pub use module::Module;
 pub use operation::DeviceOperation;

@@ -6,23 +6,23 @@ use crate::context::{Context, ContextState, Slot};
 use crate::lock::lock;
 use crate::stream::StreamInner;
 
-/// The persistent kernels of a device's primary context, as one of its [`Gpu`](crate::Gpu)s has them.
+/// The persistent kernels of a context, as one of its [`Gpu`](crate::Gpu)s has them.
 #[derive(Debug)]
 pub(crate) struct PersistentKernels(Arc<Shared>);
 
-/// What all `Gpu`s of a device share.
+/// What all `Gpu`s of a driver's context share.
 #[derive(Debug, Default)]
 struct Shared {
     streams: Mutex<Vec<Weak<StreamInner>>>,
-    /// A context for each `Gpu`: all put off what would wait for the kernels of one.
+    /// One for each `Gpu`: all put off what would wait for the kernels of one.
     contexts: Mutex<Vec<Weak<Context>>>,
 }
 
-/// Those of all devices, by the driver's handles.
+/// Those of all contexts, by the driver's handles.
 static ALL: Mutex<Vec<(usize, Weak<Shared>)>> = Mutex::new(Vec::new());
 
 impl Shared {
-    fn of_primary(context: &Context) -> Arc<Self> {
+    fn of_handle(context: &Context) -> Arc<Self> {
         let mut all = lock(&ALL);
         all.retain(|(_, own)| own.strong_count() > 0);
         let known = all.iter().find(|(own, _)| *own == context.raw().addr());
@@ -35,10 +35,10 @@ impl Shared {
 }
 
 impl PersistentKernels {
-    /// Those of the device of `context`.
+    /// Those of `context`.
     pub(crate) fn of(context: &Context) -> &Self {
         context.state(Slot::PersistentKernels, || {
-            let shared = Shared::of_primary(context);
+            let shared = Shared::of_handle(context);
             let mut contexts = lock(&shared.contexts);
             contexts.retain(|own| own.strong_count() > 0);
             contexts.push(context.weak().clone());

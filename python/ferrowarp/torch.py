@@ -2,7 +2,7 @@
 
 The functions have the names and arguments of those of ``ferrowarp``. Each is an operator ``torch.ops.ferrowarp.…``, so that
 ``torch.compile(…, fullgraph=True)`` and ``torch.export`` trace through it. ``softmax``, ``layer_norm``, ``rms_norm``,
-``attention`` and ``matmul`` have gradients; a tensor that requires one is refused by the others, unless gradients are disabled.
+``attention``, ``matmul``, ``transpose`` and ``permute`` have gradients; a tensor that requires one is refused by the others, unless gradients are disabled.
 
 >>> import torch, ferrowarp.torch
 >>> x = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
@@ -13,6 +13,8 @@ PyTorch 2.4 or newer. ``import ferrowarp`` does not import this module.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -22,8 +24,12 @@ __all__ = [
     "argsort",
     "attention",
     "histogram",
+    "integers",
     "layer_norm",
     "matmul",
+    "normal",
+    "partition",
+    "permute",
     "rms_norm",
     "run_lengths",
     "scan",
@@ -32,6 +38,8 @@ __all__ = [
     "softmax",
     "sort",
     "top_k",
+    "transpose",
+    "uniform",
     "unique",
 ]
 
@@ -308,6 +316,120 @@ def _matmul(a, b, precision):
     return _ferrowarp.matmul(a, b, precision=precision)
 
 
+# Permutations of axes.
+
+
+def transpose(x: Tensor) -> Tensor:
+    """A copy of x with its last two axes exchanged: see ferrowarp.transpose. The gradient is transposed back."""
+    if x.dim() not in (2, 3):
+        raise ValueError(f"transpose: `x` has {x.dim()} axes, and needs two or three")
+    return _permute(x, [1, 0] if x.dim() == 2 else [0, 2, 1])
+
+
+def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """A copy of x with its axes in another order: see ferrowarp.permute. The gradient is permuted back."""
+    if sorted(axes) != list(range(x.dim())):
+        raise ValueError(f"permute: axes are {list(axes)}, and have to be 0 to {x.dim() - 1} in some order")
+    return _permute(x, list(axes))
+
+
+def _save_permute(ctx, inputs, output):
+    _, ctx.axes = inputs
+
+
+def _differentiate_permute(ctx, dy):
+    back = sorted(range(len(ctx.axes)), key=lambda axis: ctx.axes[axis])
+    return _permute(dy.contiguous(), back), None
+
+
+def _fake_permute(x, axes):
+    return x.new_empty([x.shape[axis] for axis in axes])
+
+
+@_operator("permute", "(Tensor x, int[] axes) -> Tensor", _fake_permute, _differentiate_permute, _save_permute)
+def _permute(x, axes):
+    return _ferrowarp.permute(x, axes)
+
+
+# Random numbers: functions of the seed, so that they are the same in each run of a compiled function. Of the tensor `like` only
+# the device is used.
+
+
+def uniform(
+    shape: int | Sequence[int], *, like: Tensor, seed: int, offset: int = 0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Uniform numbers in [0, 1), on the device of like: see ferrowarp.uniform. Seed and offset are below 2^63."""
+    return _uniform(like.detach(), _lengths(shape), seed, offset, dtype)
+
+
+def normal(
+    shape: int | Sequence[int],
+    *,
+    like: Tensor,
+    seed: int,
+    offset: int = 0,
+    mean: float = 0.0,
+    deviation: float = 1.0,
+) -> Tensor:
+    """Normal numbers (float32), on the device of like: see ferrowarp.normal. Seed and offset are below 2^63."""
+    return _normal(like.detach(), _lengths(shape), seed, offset, mean, deviation)
+
+
+def integers(
+    shape: int | Sequence[int],
+    low: int,
+    high: int,
+    *,
+    like: Tensor,
+    seed: int,
+    offset: int = 0,
+    dtype: torch.dtype = torch.uint32,
+) -> Tensor:
+    """Integers from low to below high, on the device of like: see ferrowarp.integers. All arguments are below 2^63."""
+    return _integers(like.detach(), _lengths(shape), low, high, seed, offset, dtype)
+
+
+def _lengths(shape):
+    return [shape] if isinstance(shape, (int, torch.SymInt)) else list(shape)
+
+
+def _name(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def _fake_numbers(like, shape, *others):
+    return like.new_empty(shape, dtype=others[-1])
+
+
+@_operator(
+    "uniform", "(Tensor like, SymInt[] shape, int seed, int offset, ScalarType dtype) -> Tensor", _fake_numbers
+)
+def _uniform(like, shape, seed, offset, dtype):
+    return _ferrowarp.uniform(shape, seed=seed, offset=offset, dtype=_name(dtype), like=like)
+
+
+def _fake_normal(like, shape, *_):
+    return like.new_empty(shape, dtype=torch.float32)
+
+
+@_operator(
+    "normal",
+    "(Tensor like, SymInt[] shape, int seed, int offset, float mean, float deviation) -> Tensor",
+    _fake_normal,
+)
+def _normal(like, shape, seed, offset, mean, deviation):
+    return _ferrowarp.normal(shape, seed=seed, offset=offset, mean=mean, deviation=deviation, like=like)
+
+
+@_operator(
+    "integers",
+    "(Tensor like, SymInt[] shape, int low, int high, int seed, int offset, ScalarType dtype) -> Tensor",
+    _fake_numbers,
+)
+def _integers(like, shape, low, high, seed, offset, dtype):
+    return _ferrowarp.integers(shape, low, high, seed=seed, offset=offset, dtype=_name(dtype), like=like)
+
+
 # Operations without gradients.
 
 
@@ -412,6 +534,21 @@ def _fake_part(x, *_):
 @_operator("select", "(Tensor x, Tensor flags) -> Tensor", _fake_part)
 def _select(x, flags):
     return _ferrowarp.select(x, flags)
+
+
+def partition(x: Tensor, flags: Tensor) -> tuple[Tensor, int]:
+    """All elements of x, those whose flag is set first, and how many these are: see ferrowarp.partition. Waits for their number."""
+    _refuse_gradient("partition", x)
+    return _partition(x, flags)
+
+
+def _fake_partition(x, flags):
+    return x.new_empty(x.shape), torch.library.get_ctx().new_dynamic_size()
+
+
+@_operator("partition", "(Tensor x, Tensor flags) -> (Tensor, SymInt)", _fake_partition)
+def _partition(x, flags):
+    return _ferrowarp.partition(x, flags)
 
 
 def unique(x: Tensor) -> Tensor:

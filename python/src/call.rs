@@ -1,7 +1,7 @@
 //! A call of an operation: its arguments, the stream that it runs on, and its results.
 
-use cuda_std::launch::DeviceRead;
-use ferrowarp::{Backend, DeviceBuffer, GpuResult, Stream};
+use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
+use ferrowarp::{Backend, DeviceBuffer, DeviceSliceMut, GpuResult, LentBuffer, Stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
@@ -11,7 +11,7 @@ use crate::caller::{CurrentContext, Library, OnStream, captured};
 use crate::device::{Device, Lease, backend};
 use crate::dtype::{DType, Element};
 use crate::error::to_python;
-use crate::input::{BUFFER_ALIGN, Input, lent};
+use crate::input::Input;
 use crate::kind::Kind;
 use crate::request::Request;
 
@@ -189,28 +189,24 @@ impl Call {
         })?;
         let Some((library, like)) = &self.like else {
             let buffer = py.detach(|| self.lease.unwritten(len)).map_err(to_python)?;
-            return Ok(Output { buffer, dtype, shape, array: None });
+            return Ok(Output { buffer: Written::Own(buffer), dtype, shape });
         };
         let first = &self.inputs[0];
         let of_like = first.is_contiguous().then(|| (first.dtype(), first.shape()));
         let (array, address) = library.empty(like.bind(py), of_like, (dtype, &shape))?;
-        let address = address as u64;
-        if len > 0 && !address.is_multiple_of(BUFFER_ALIGN) {
-            return Err(self.wrong(format!(
-                "the allocator of the arrays' library returned {address:#x}, which is not a multiple of {BUFFER_ALIGN}"
-            )));
-        }
         // SAFETY: it was allocated for this result alone, in the order of the stream; the array is held as long as the buffer.
-        let buffer = unsafe { lent(&self.lease, address, len) }.map_err(to_python)?;
-        Ok(Output { buffer, dtype, shape, array: Some(array.unbind()) })
+        let lent = unsafe { LentBuffer::new(self.lease.stream(), address as u64, len) };
+        let lent = lent.map_err(to_python)?;
+        Ok(Output { buffer: Written::Theirs(lent, array.unbind()), dtype, shape })
     }
 
     /// An output that was written.
     pub fn finish<T: Element>(&self, output: Output<T>) -> GpuResult<Outcome> {
-        let Output { buffer, dtype, shape, array } = output;
-        if let Some(array) = array {
-            return Ok(Outcome::Theirs(array));
-        }
+        let Output { buffer, dtype, shape } = output;
+        let buffer = match buffer {
+            Written::Theirs(_, array) => return Ok(Outcome::Theirs(array)),
+            Written::Own(buffer) => buffer,
+        };
         let device = self.lease.device();
         let memory = match self.place {
             Place::Host => {
@@ -229,18 +225,20 @@ impl Call {
     /// The first `len` elements of an output of one axis, which the operation has written. Of PyTorch's and CuPy's arrays it is a
     /// view.
     pub fn finish_front<T: Element>(&self, output: Output<T>, len: usize) -> GpuResult<Outcome> {
-        if let Some(array) = output.array {
-            return Ok(Outcome::Front(array, len));
-        }
-        let mut buffer = self.lease.unwritten(len)?;
-        buffer.as_mut_slice().copy_from_device(output.buffer.slice(..len))?;
-        self.finish(Output { buffer, shape: vec![len], ..output })
+        let Output { buffer, dtype, .. } = output;
+        let whole = match buffer {
+            Written::Theirs(_, array) => return Ok(Outcome::Front(array, len)),
+            Written::Own(buffer) => buffer,
+        };
+        let mut front = self.lease.unwritten(len)?;
+        front.as_mut_slice().copy_from_device(whole.slice(..len))?;
+        self.finish(Output { buffer: Written::Own(front), dtype, shape: vec![len] })
     }
 
     /// A result of one axis that the operation has allocated.
     pub fn result<T: Element>(&self, buffer: DeviceBuffer<T>) -> GpuResult<Outcome> {
         let shape = vec![buffer.len()];
-        self.finish(Output { buffer, dtype: T::DTYPE, shape, array: None })
+        self.finish(Output { buffer: Written::Own(buffer), dtype: T::DTYPE, shape })
     }
 
     /// The result as an array of the caller's library.
@@ -263,11 +261,49 @@ impl Call {
 /// Memory for a result.
 pub struct Output<T: Element> {
     /// What the operation writes, from end to end.
-    pub buffer: DeviceBuffer<T>,
+    pub buffer: Written<T>,
     dtype: DType,
     shape: Vec<usize>,
-    /// The array of the caller's library that has the memory.
-    array: Option<Py<PyAny>>,
+}
+
+/// What an operation writes.
+pub enum Written<T: Element> {
+    /// Memory of this library.
+    Own(DeviceBuffer<T>),
+    /// That of an array of the caller's library.
+    Theirs(LentBuffer<'static, T>, Py<PyAny>),
+}
+
+impl<T: Element> Written<T> {
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        DeviceWrite::<T>::len(self) == 0
+    }
+
+    /// The elements, for operations that take a slice.
+    pub fn as_mut_slice(&mut self) -> DeviceSliceMut<'_, T> {
+        match self {
+            Self::Own(buffer) => buffer.as_mut_slice(),
+            Self::Theirs(lent, _) => lent.as_mut_slice(),
+        }
+    }
+}
+
+// SAFETY: they are those of the buffer.
+unsafe impl<T: Element> DeviceWrite<T> for Written<T> {
+    fn raw_mut(&mut self) -> RawSlice<'_> {
+        match self {
+            Self::Own(buffer) => buffer.raw_mut(),
+            Self::Theirs(lent, _) => lent.raw_mut(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Own(buffer) => buffer.len(),
+            Self::Theirs(lent, _) => lent.len(),
+        }
+    }
 }
 
 /// A result.

@@ -5,6 +5,8 @@
 use std::ptr;
 
 use cuda_driver::sys;
+use dlpark::ffi::{DLDeviceType, DLTensor};
+use dlpark::python::consumer::exchange::ExchangeApi;
 use ferrowarp::GpuResult;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -39,6 +41,8 @@ pub struct OnStream {
     pub strides: Vec<isize>,
     /// The address of the first element.
     pub address: usize,
+    /// The library's current stream, if it is known already.
+    stream: Option<usize>,
 }
 
 impl OnStream {
@@ -55,6 +59,21 @@ impl OnStream {
 
     /// The stream that is the library's current one of the array's device.
     pub fn lease(&self, py: Python<'_>) -> PyResult<Lease> {
+        let handle = match self.stream {
+            Some(known) => known,
+            None => self.current_stream(py)?,
+        };
+        let lease = || -> GpuResult<Lease> {
+            let device = Device::get(self.device)?;
+            // SAFETY: it is the current stream of the library on that device, which keeps it for this thread during the call.
+            // PyTorch never destroys its streams; CuPy does.
+            unsafe { device.callers(handle, self.library == Library::PyTorch) }
+        };
+        lease().map_err(crate::error::to_python)
+    }
+
+    /// What the library's functions in Python say.
+    fn current_stream(&self, py: Python<'_>) -> PyResult<usize> {
         let handle = match self.library {
             Library::PyTorch => Torch::loaded(py).current_stream.call1(py, (self.device,))?,
             Library::CuPy => cupy(py)?
@@ -63,14 +82,7 @@ impl OnStream {
                 .getattr(intern!(py, "ptr"))?
                 .unbind(),
         };
-        let handle: usize = handle.extract(py)?;
-        let lease = || -> GpuResult<Lease> {
-            let device = Device::get(self.device)?;
-            // SAFETY: it is the current stream of the library on that device, which keeps it for this thread during the call.
-            // PyTorch never destroys its streams; CuPy does.
-            unsafe { device.callers(handle, self.library == Library::PyTorch) }
-        };
-        lease().map_err(crate::error::to_python)
+        handle.extract(py)
     }
 }
 
@@ -132,6 +144,9 @@ pub fn captured(operation: &str) -> PyErr {
 /// What is asked of PyTorch.
 struct Torch {
     tensor: Py<PyType>,
+    parameter: Py<PyType>,
+    /// Its functions in C, which a newer PyTorch has.
+    exchange: PyOnceLock<Option<Exchange>>,
     /// Its types, in the order of `DType::ALL`.
     dtypes: Vec<Py<PyAny>>,
     current_stream: Py<PyAny>,
@@ -164,6 +179,7 @@ impl Torch {
             return Ok(None);
         }
         let (native, tensor) = (module.getattr("_C")?, module.getattr("Tensor")?);
+        let parameter = module.getattr("nn")?.getattr("Parameter")?;
         let dtypes = DType::ALL.iter().map(|dtype| {
             // PyTorch before 2.3 has no unsigned words.
             Ok(module
@@ -173,6 +189,8 @@ impl Torch {
         });
         Ok(Some(Self {
             tensor: tensor.cast_into::<PyType>()?.unbind(),
+            parameter: parameter.cast_into::<PyType>()?.unbind(),
+            exchange: PyOnceLock::new(),
             dtypes: dtypes.collect::<PyResult<_>>()?,
             empty_like: module.getattr("empty_like")?.unbind(),
             current_stream: native.getattr("_cuda_getCurrentRawStream")?.unbind(),
@@ -197,6 +215,15 @@ impl Torch {
         tensor: &Bound<'_, PyAny>,
     ) -> PyResult<Option<OnStream>> {
         let py = tensor.py();
+        match self.describe_by_exchange(tensor)? {
+            Described::OnGpu(found) => {
+                check_gradient(operation, name, tensor)?;
+                check_not_negative(operation, name, tensor)?;
+                return Ok(Some(found));
+            }
+            Described::Elsewhere => return Ok(None),
+            Described::Unknown => {}
+        }
         if !tensor.getattr(intern!(py, "is_cuda"))?.is_truthy()? {
             return Ok(None);
         }
@@ -205,13 +232,10 @@ impl Torch {
         let Some(dtype) = self.dtypes.iter().position(|own| own.is(&dtype)) else {
             return Ok(None);
         };
-        if tensor.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
-            return Err(PyValueError::new_err(format!(
-                "{operation}: `{name}` is the negative of its memory: pass {name}.resolve_neg()"
-            )));
-        }
+        check_not_negative(operation, name, tensor)?;
         Ok(Some(OnStream {
             library: Library::PyTorch,
+            stream: None,
             device: tensor.call_method0(intern!(py, "get_device"))?.extract()?,
             dtype: DType::ALL[dtype],
             shape: numbers(&tensor.getattr(intern!(py, "shape"))?)?,
@@ -219,6 +243,91 @@ impl Torch {
             address: tensor.call_method0(intern!(py, "data_ptr"))?.extract()?,
         }))
     }
+}
+
+impl Torch {
+    /// The tensor, by PyTorch's functions in C, which take a fifth of the time of those in Python: for tensors of PyTorch's own types,
+    /// since another type's methods may say something else.
+    fn describe_by_exchange(&self, tensor: &Bound<'_, PyAny>) -> PyResult<Described> {
+        let (py, class) = (tensor.py(), tensor.get_type());
+        if !class.is(&self.tensor) && !class.is(&self.parameter) {
+            return Ok(Described::Unknown);
+        }
+        let exchange = self.exchange.get_or_try_init(py, || Exchange::of(tensor))?;
+        let Some(Exchange(api)) = exchange else { return Ok(Described::Unknown) };
+        let found = api.with_tensor_view_no_sync(tensor.as_borrowed(), |tensor, stream| {
+            // SAFETY: the view is PyTorch's, and lives until this function returns.
+            unsafe { described(tensor, stream.expose_provenance()) }
+        });
+        // What cannot be described so, such as a sparse tensor, has its error from the other way.
+        Ok(found.unwrap_or(Described::Unknown))
+    }
+}
+
+/// PyTorch's functions in C: `DLPackExchangeAPI`.
+struct Exchange(ExchangeApi);
+
+// SAFETY: a table of functions that lives as long as the process; they are called with the interpreter's lock held.
+unsafe impl Send for Exchange {}
+// SAFETY: as above.
+unsafe impl Sync for Exchange {}
+
+impl Exchange {
+    fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        Ok(ExchangeApi::from_object(tensor.as_borrowed())?.map(Self))
+    }
+}
+
+/// What PyTorch's functions in C say of a tensor.
+enum Described {
+    /// It is on a GPU.
+    OnGpu(OnStream),
+    /// It is not.
+    Elsewhere,
+    /// Nothing.
+    Unknown,
+}
+
+/// What the view says, with the current stream of its device.
+///
+/// # Safety
+/// The view's pointers are those of a tensor that lives.
+unsafe fn described(tensor: &DLTensor, stream: usize) -> Described {
+    if tensor.device.device_type != DLDeviceType::CUDA {
+        return Described::Elsewhere;
+    }
+    let (Some(dtype), Ok(axes)) = (DType::of_dlpack(tensor.dtype), usize::try_from(tensor.ndim))
+    else {
+        return Described::Unknown;
+    };
+    if axes > 0 && (tensor.shape.is_null() || tensor.strides.is_null()) {
+        return Described::Unknown;
+    }
+    let numbers = |first: *mut i64| match axes {
+        0 => &[][..],
+        // SAFETY: there is one for each axis, by the caller's promise.
+        _ => unsafe { std::slice::from_raw_parts(first.cast_const(), axes) },
+    };
+    Described::OnGpu(OnStream {
+        library: Library::PyTorch,
+        device: tensor.device.device_id.cast_unsigned(),
+        dtype,
+        shape: numbers(tensor.shape).iter().map(|&len| len as usize).collect(),
+        strides: numbers(tensor.strides).iter().map(|&stride| stride as isize).collect(),
+        address: tensor.data.expose_provenance() + tensor.byte_offset as usize,
+        stream: Some(stream),
+    })
+}
+
+/// An error for a tensor of PyTorch whose memory has other signs than its elements.
+fn check_not_negative(operation: &str, name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = tensor.py();
+    if tensor.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
+        return Err(PyValueError::new_err(format!(
+            "{operation}: `{name}` is the negative of its memory: pass {name}.resolve_neg()"
+        )));
+    }
+    Ok(())
 }
 
 /// A module that the program has imported.
@@ -273,6 +382,7 @@ fn of_cupy(array: &Bound<'_, PyAny>) -> PyResult<Option<OnStream>> {
     }
     Ok(Some(OnStream {
         library: Library::CuPy,
+        stream: None,
         device,
         dtype,
         shape: numbers(&array.getattr(intern!(py, "shape"))?)?,

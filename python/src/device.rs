@@ -1,12 +1,10 @@
 //! The devices, each opened once in a process, and the streams that calls run on.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cuda_driver::sys;
-use cuda_std::launch::DeviceRead;
 use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::ops::Scratch;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuResult, Stream};
@@ -16,14 +14,11 @@ use crate::caller::CurrentContext;
 use crate::dtype::Element;
 use crate::error::to_python;
 
-/// What orders the uses of memory: the stream, as the library's arguments have it.
-pub type Home = Arc<dyn Any + Send + Sync>;
-
 /// A device that was opened.
 pub struct Device {
     gpu: Gpu,
     /// Streams that no call uses now.
-    idle: Mutex<Vec<(Stream, Home)>>,
+    idle: Mutex<Vec<Stream>>,
     /// Streams of callers, by their handles.
     callers: Mutex<BTreeMap<usize, Caller>>,
 }
@@ -32,7 +27,6 @@ pub struct Device {
 #[derive(Clone)]
 struct Caller {
     stream: Stream,
-    home: Home,
     /// Scratch memory for its next call, unless a call of another thread has it now.
     scratch: Arc<Mutex<Option<Scratch>>>,
 }
@@ -74,11 +68,11 @@ impl Device {
     /// A stream for one call. Calls of several threads have a stream each, so that none waits for another one's work or
     /// gets its errors.
     pub fn lease(&'static self) -> GpuResult<Lease> {
-        let (stream, home) = match lock(&self.idle).pop() {
+        let stream = match lock(&self.idle).pop() {
             Some(idle) => idle,
-            None => with_home(self.gpu.create_stream()?)?,
+            None => self.gpu.create_stream()?,
         };
-        Ok(Lease { device: self, stream, home, is_callers: false, kept: None })
+        Ok(Lease { device: self, stream, is_callers: false, kept: None })
     }
 
     /// The stream of that handle (`CUstream`), which is the caller's current one; `is_kept` says that it is never destroyed.
@@ -89,13 +83,13 @@ impl Device {
         // The default stream.
         let is_kept = is_kept || handle == 0;
         let known = if is_kept { lock(&self.callers).get(&handle).cloned() } else { None };
-        let Caller { stream, home, scratch } = match known {
+        let Caller { stream, scratch } = match known {
             Some(known) => known,
             None => {
                 let raw = std::ptr::with_exposed_provenance_mut(handle);
                 // SAFETY: the caller's promise. What is not kept goes with the lease, and with what the call made on it.
-                let (stream, home) = with_home(unsafe { Stream::from_raw(&self.gpu, raw, ())? })?;
-                let made = Caller { stream, home, scratch: Arc::default() };
+                let stream = unsafe { Stream::from_raw(&self.gpu, raw, ())? };
+                let made = Caller { stream, scratch: Arc::default() };
                 if is_kept {
                     lock(&self.callers).insert(handle, made.clone());
                 }
@@ -103,22 +97,14 @@ impl Device {
             }
         };
         let kept = is_kept.then_some(scratch);
-        Ok(Lease { device: self, stream, home, is_callers: true, kept })
+        Ok(Lease { device: self, stream, is_callers: true, kept })
     }
-}
-
-/// A stream, and what orders the uses of memory on it.
-fn with_home(stream: Stream) -> GpuResult<(Stream, Home)> {
-    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 0)?;
-    let home = buffer.raw().home.expect("a buffer's stream orders its uses").keep();
-    Ok((stream, home))
 }
 
 /// The stream of one call.
 pub struct Lease {
     device: &'static Device,
     stream: Stream,
-    home: Home,
     is_callers: bool,
     kept: Option<Arc<Mutex<Option<Scratch>>>>,
 }
@@ -138,11 +124,6 @@ impl Lease {
     /// the call's work when this is dropped.
     pub fn is_callers(&self) -> bool {
         self.is_callers
-    }
-
-    /// The stream, for memory that is not the library's.
-    pub fn home(&self) -> &Home {
-        &self.home
     }
 
     /// Memory that an operation is about to write from end to end.
@@ -236,7 +217,7 @@ impl Drop for Lease {
         if !self.is_callers {
             // After an error of the call; otherwise the stream is idle. A device that is lost does no more work.
             let _ = self.stream.synchronize();
-            lock(&self.device.idle).push((self.stream.clone(), self.home.clone()));
+            lock(&self.device.idle).push(self.stream.clone());
         }
     }
 }

@@ -1,14 +1,10 @@
 //! Arguments: memory of other libraries, lent for a call.
 
-use std::marker::PhantomData;
-use std::sync::Arc;
-
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, Home, RawSlice};
+use cuda_std::launch::{DeviceRead, RawSlice};
 use dlpark::DlpackFlags;
 use dlpark::python::ImportedDlpack;
-use ferrowarp::memory::resource::{AllocationRequest, MemoryResource, StreamRef, kind};
-use ferrowarp::{DeviceBuffer, DeviceSlice, GpuResult, ops};
+use ferrowarp::{DeviceBuffer, DeviceSlice, GpuResult, LentBuffer};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -272,106 +268,47 @@ impl Input {
             };
             return DeviceBuffer::from_slice(lease.stream(), host).map(Values::Copied);
         }
-        let address = if len == 0 { align_of::<T>() } else { self.address } as u64;
-        let raw = RawSlice { address, len, home: Some(Home::from(lease.home())) };
-        Ok(Values::Lent(raw, PhantomData))
-    }
-
-    /// As [`values`](Self::values), for operations that take a slice.
-    pub fn resident<T: Element>(&self, lease: &Lease) -> GpuResult<Resident<'_, T>> {
-        let stream = lease.stream();
-        let values = match self.values::<T>(lease)? {
-            Values::Copied(buffer) => return Ok(Resident(buffer, PhantomData)),
-            values @ Values::Lent(..) => values,
-        };
-        let RawSlice { address, len, .. } = values.raw();
-        let buffer = if len > 0 && address.is_multiple_of(BUFFER_ALIGN) {
-            // SAFETY: the lender has written the elements, in work that the stream comes after; they are only read, and the buffer
-            // ends before the input does.
-            unsafe { lent(lease, address, len)? }
-        } else {
-            let mut buffer = lease.unwritten(len)?;
-            if len > 0 {
-                ops::copy(stream, &values, &mut buffer)?;
-            }
-            buffer
-        };
-        Ok(Resident(buffer, PhantomData))
+        // SAFETY:
+        // - The input is borrowed: its memory lives, and was checked to be aligned and dense.
+        // - The call's stream comes after what writes it: the producer has made it wait, or it is the caller's own. In the former case the
+        //   call waits for the stream before it gives the memory back; in the latter the caller's library gives it to later work of
+        //   that stream alone.
+        // - Nothing writes it meanwhile but work that the caller enqueues during the call, which its library's own rules exclude.
+        unsafe { LentBuffer::new(lease.stream(), self.address as u64, len) }.map(Values::Lent)
     }
 }
 
 /// Elements that an operation reads.
 pub enum Values<'a, T: Pod> {
     /// Where another library has them.
-    Lent(RawSlice<'a>, PhantomData<&'a T>),
+    Lent(LentBuffer<'a, T>),
     /// On the device, as a copy of the host's.
     Copied(DeviceBuffer<T>),
 }
 
-// SAFETY:
-// - Lent memory is that of an `Input`, which is borrowed: it lives, is aligned and dense, and holds as many values.
-// - The call's stream, which is the home, comes after what writes it: the producer has made it wait, or it is the caller's own.
-//   In the former case the call waits for the stream before it gives the memory back; in the latter the caller's library gives it to
-//   later work of that stream alone.
-// - Nothing writes it meanwhile but work that the caller enqueues during the call, which its library's own rules exclude.
+impl<T: Pod> Values<'_, T> {
+    /// The elements, for operations that take a slice.
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        match self {
+            Self::Lent(lent) => lent.as_slice(),
+            Self::Copied(buffer) => buffer.as_slice(),
+        }
+    }
+}
+
+// SAFETY: they are those of the buffer.
 unsafe impl<T: Pod> DeviceRead<T> for Values<'_, T> {
     fn raw(&self) -> RawSlice<'_> {
         match self {
-            Self::Lent(raw, _) => *raw,
+            Self::Lent(lent) => lent.raw(),
             Self::Copied(buffer) => buffer.raw(),
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            Self::Lent(raw, _) => raw.len,
+            Self::Lent(lent) => lent.len(),
             Self::Copied(buffer) => buffer.len(),
         }
     }
-}
-
-/// Elements that an operation reads as a slice: in another library's memory, or copied.
-pub struct Resident<'a, T: Pod>(DeviceBuffer<T>, PhantomData<&'a T>);
-
-impl<T: Pod> Resident<'_, T> {
-    /// The elements.
-    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
-        self.0.as_slice()
-    }
-}
-
-/// Where a buffer may begin. What begins elsewhere, such as a part of a tensor, is copied on the device.
-pub const BUFFER_ALIGN: u64 = 256;
-
-/// Memory of another library as a buffer of `len` elements. Its owner is not asked when the buffer is dropped.
-///
-/// # Safety
-/// As many elements are at the address, a multiple of 256, until the lease's stream has done all of the call's work; nothing else
-/// uses them meanwhile but work that the stream waits for, or that waits for the stream, and readers of a buffer that is only read.
-pub unsafe fn lent<T: Element>(
-    lease: &Lease,
-    address: u64,
-    len: usize,
-) -> GpuResult<DeviceBuffer<T>> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        DeviceBuffer::uninitialized_in(&Arc::new(LentMemory { address }), lease.stream(), len)
-    }
-}
-
-/// The memory of one buffer.
-#[derive(Debug)]
-struct LentMemory {
-    address: u64,
-}
-
-// SAFETY: made for one buffer by `lent`, whose caller promises that the memory is there, aligned to 256 bytes, and whose it is.
-unsafe impl MemoryResource for LentMemory {
-    type Kind = kind::Device;
-
-    fn allocate(&self, _: &AllocationRequest<'_>) -> GpuResult<u64> {
-        Ok(self.address)
-    }
-
-    unsafe fn deallocate(&self, _: StreamRef<'_>, _: u64, _: usize) {}
 }

@@ -117,6 +117,32 @@ def test_second_gradients_of_matmul():
     assert torch.autograd.gradgradcheck(ft.matmul, (a, b))
 
 
+def test_gradients_of_permutations():
+    x = normal(2, 3, 5)
+    check_gradients(ft.transpose, lambda x: x.mT, [x], 0)
+    check_gradients(ft.transpose, lambda x: x.T, [x[0]], 0)
+    for axes in [(2, 0, 1), (1, 2, 0), (0, 1, 2), (2, 1, 0)]:
+        check_gradients(lambda x: ft.permute(x, axes), lambda x: x.permute(axes), [x], 0)
+    with pytest.raises(ValueError, match="0 to 2 in some order"):
+        ft.permute(x, (0, 1, 1))
+    with pytest.raises(ValueError, match="needs two or three"):
+        ft.transpose(x[0, 0])
+
+
+def test_random_numbers_are_those_of_the_package():
+    like = normal(3).requires_grad_()
+    found = ft.uniform((4, 5), like=like, seed=7, offset=3, dtype=torch.float64)
+    assert found.dtype == torch.float64 and not found.requires_grad
+    assert torch.equal(found, ferrowarp.uniform((4, 5), seed=7, offset=3, dtype="float64", like=like.detach()))
+    found = ft.normal(9, like=like, seed=7, mean=2.0, deviation=0.5)
+    assert torch.equal(found, ferrowarp.normal(9, seed=7, mean=2.0, deviation=0.5, like=like.detach()))
+    found = ft.integers([9], 3, 8, like=like, seed=7)
+    assert found.dtype == torch.uint32 and found.tolist() == ferrowarp.integers(9, 3, 8, seed=7, like=like.detach()).tolist()
+    compiled = torch.compile(lambda x: x + ft.uniform(x.shape, like=x, seed=1), fullgraph=True, backend="aot_eager")
+    x = normal(4, 3)
+    assert torch.equal(compiled(x), x + ft.uniform((4, 3), like=x, seed=1))
+
+
 CALLS = {
     "softmax": lambda: (ft._softmax, (normal(3, 5), False)),
     "softmax_backward": lambda: (ft._softmax_backward, (normal(3, 5), normal(3, 5), True)),
@@ -136,11 +162,16 @@ CALLS = {
     "scan": lambda: (ft._scan, (normal(33), "max", False)),
     "segmented_reduce": lambda: (ft._segmented_reduce, (normal(33), torch.tensor([0, 3, 33]), "sum")),
     "histogram": lambda: (ft._histogram, (normal(33), 5, [-1.0, 1.0])),
+    "permute": lambda: (ft._permute, (normal(2, 3, 5), [2, 0, 1])),
+    "uniform": lambda: (ft._uniform, (normal(1), [3, 5], 1, 2, torch.float64)),
+    "normal": lambda: (ft._normal, (normal(1), [3, 5], 1, 2, 0.5, 2.0)),
+    "integers": lambda: (ft._integers, (normal(1), [15], 3, 9, 1, 2, torch.uint32)),
     "select": lambda: (ft._select, (normal(33), normal(33) > 0)),
+    "partition": lambda: (ft._partition, (normal(33), normal(33) > 0)),
     "unique": lambda: (ft._unique, (torch.tensor([1, 1, 2, 2, 1]),)),
     "run_lengths": lambda: (ft._run_lengths, (torch.tensor([1, 1, 2, 2, 1]),)),
 }
-DIFFERENTIABLE = ("softmax", "norm", "norm with a residual", "attention", "matmul")
+DIFFERENTIABLE = ("softmax", "norm", "norm with a residual", "attention", "matmul", "permute")
 
 
 def halves(count, needs=True):
@@ -186,10 +217,16 @@ def test_compile_keeps_results_of_unknown_length():
     def step(x):
         return ft.unique(ft.sort(x)) * 2
 
+    def parted(x):
+        all, count = ft.partition(x, x > 1)
+        return all + count
+
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
         x = torch.tensor([3, 1, 3, 2, 1])
         assert compiled(x).tolist() == [2, 4, 6]
+        compiled = torch.compile(parted, fullgraph=True, backend="aot_eager")
+        assert compiled(x).tolist() == [6, 6, 5, 4, 4]
 
 
 def test_results_are_those_of_the_package():
@@ -201,13 +238,16 @@ def test_results_are_those_of_the_package():
     bytes = torch.tensor([3, 1, 3], dtype=torch.uint8)
     assert ft.histogram(bytes, 5).tolist() == [0, 1, 0, 2, 0]
     assert ft.histogram(bytes, 2, (0, 4)).tolist() == [1, 2]
+    parted, count = ft.partition(x, x > 0)
+    assert count == (x > 0).sum() and torch.equal(parted[:count], x[x > 0])
+    assert torch.equal(parted[count:], x[x <= 0].flip(0))
     values, lengths = ft.run_lengths(torch.tensor([5, 5, 6]))
     assert values.tolist() == [5, 6] and lengths.tolist() == [2, 1]
 
 
 def test_where_there_is_no_gradient():
     x = normal(8).requires_grad_()
-    for call in (ft.sort, ft.scan, ft.unique, lambda x: ft.top_k(x, 2), ferrowarp.sort, ferrowarp.softmax):
+    for call in (ft.sort, ft.scan, ft.unique, lambda x: ft.partition(x, x > 0), lambda x: ft.top_k(x, 2), ferrowarp.sort, ferrowarp.softmax):
         with pytest.raises(BufferError, match=r"detach\(\)"):
             call(x)
         with torch.no_grad():

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cuda_driver::sys;
-use ferrowarp::{DeviceBuffer, GpuResult, Stream};
+use ferrowarp::{DeviceBuffer, GpuResult, LentBuffer, Stream};
 
 use crate::gate::Gate;
 use crate::kernels::{churn, churned, gpu};
@@ -28,7 +28,7 @@ impl Owner {
         // SAFETY: the place is writable, and the memory is as long as what is written.
         let codes = unsafe {
             [
-                sys::cuMemAlloc_v2(&mut address, 4 * LEN),
+                sys::cuMemAllocAsync(&mut address, 4 * LEN, ptr::null_mut()),
                 sys::cuMemsetD32_v2(address, 3, LEN),
                 // No stream of this crate waits for the default stream's work.
                 sys::cuCtxSynchronize(),
@@ -41,8 +41,9 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        // Without a wait: any thread may drop this, also one that holds work up which `cuMemFree` would wait for.
         // SAFETY: the memory was allocated by `new`, and who dropped this has ended its uses.
-        let code = unsafe { sys::cuMemFree_v2(self.address) };
+        let code = unsafe { sys::cuMemFreeAsync(self.address, ptr::null_mut()) };
         assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
         let before = self.is_freed.swap(true, Ordering::Release);
         assert!(!before, "it is freed once");
@@ -50,7 +51,7 @@ impl Drop for Owner {
 }
 
 /// Whether it becomes true soon, while this thread calls the driver.
-fn becomes(flag: &AtomicBool) -> bool {
+pub fn becomes(flag: &AtomicBool) -> bool {
     let end = Instant::now() + Duration::from_secs(60);
     while !flag.load(Ordering::Acquire) && Instant::now() < end {
         gpu().memory_info().unwrap();
@@ -218,5 +219,51 @@ fn the_default_stream_is_one_of_other_code() -> GpuResult<()> {
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
     churn(&stream, &mut words, 2)?;
     assert_eq!(words.to_vec()?, [churned(3, 2); LEN]);
+    Ok(())
+}
+
+/// Wherever the elements begin, and whoever has them afterwards.
+#[test]
+fn memory_is_lent_from_any_element_on_and_stays_its_owners() -> GpuResult<()> {
+    let owner = Owner::new();
+    let (address, is_freed) = (owner.address, owner.is_freed.clone());
+    let stream = gpu().create_stream()?;
+    for (first, len) in [(0, LEN), (1, LEN - 1), (3, 64), (LEN - 1, 1)] {
+        // SAFETY: the owner has the words, and the stream is waited for below.
+        let mut words =
+            unsafe { LentBuffer::<u32>::new(&stream, address + 4 * first as u64, len)? };
+        assert_eq!((words.len(), words.is_empty()), (len, false));
+        let before = words.as_slice().to_vec()?;
+        churn(&stream, &mut words, 2)?;
+        let after: Vec<_> = before.iter().map(|&word| churned(word, 2)).collect();
+        assert_eq!(words.as_slice().to_vec()?, after);
+        words.as_mut_slice().fill(3)?;
+    }
+    stream.synchronize()?;
+    assert!(!is_freed.load(Ordering::Acquire));
+    // SAFETY: the owner has the words.
+    let all = unsafe { DeviceBuffer::<u32>::from_raw_parts(&stream, address, LEN, owner)? };
+    assert_eq!(all.to_vec()?, [3; LEN]);
+    drop(all);
+    assert!(becomes(&is_freed));
+    Ok(())
+}
+
+#[test]
+fn an_address_that_no_element_can_have_is_not_lent() -> GpuResult<()> {
+    for (address, len, words) in [
+        (0, 1, "begins at 0x0"),
+        (258, 1, "multiple of 4 bytes"),
+        (256, usize::MAX / 2, "more than can be addressed"),
+        (u64::MAX - 3, 2, "more than can be addressed"),
+    ] {
+        // SAFETY: it is refused.
+        let refused = unsafe { LentBuffer::<u32>::new(gpu(), address, len) };
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    // SAFETY: no elements are anywhere.
+    let none = unsafe { LentBuffer::<u32>::new(gpu(), 3, 0)? };
+    assert!(none.is_empty() && none.as_slice().to_vec()?.is_empty());
     Ok(())
 }

@@ -12,6 +12,12 @@ pub fn child(name: &str, variables: &[(&str, &str)]) -> Output {
     command.env_remove("RUST_TEST_THREADS").envs(variables.iter().copied()).output().unwrap()
 }
 
+/// Runs the ignored tests whose names have `part`, one after the other, in another process.
+pub fn children(part: &str) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--ignored", "--nocapture", "--test-threads", "1", part]).output().unwrap()
+}
+
 /// The child's lines that begin with `prefix`, without it; the child must have passed.
 #[track_caller]
 pub fn lines(output: &Output, prefix: &str) -> Vec<String> {

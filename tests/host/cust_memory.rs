@@ -110,6 +110,35 @@ fn a_stream_of_cust_is_one_of_this_crate() -> GpuResult<()> {
     Ok(())
 }
 
+/// No launch waits any more, and the memory is freed by `cust`, once.
+#[test]
+fn a_buffer_of_cust_becomes_one_of_this_crate() -> GpuResult<()> {
+    let _context = context();
+    let stream = gpu().create_stream()?;
+    churn(&stream, &mut ferrowarp::DeviceBuffer::<u32>::zeroed(&stream, 1)?, 1)?;
+    let theirs = DeviceBuffer::from_slice(&[0u32; LEN])?;
+    let address = theirs.as_device_ptr().as_raw();
+    // SAFETY: the memory has as many words; a memset of device memory does not wait for its end.
+    let code = unsafe { sys::cuMemsetD32Async(address, 6, LEN, ptr::null_mut()) };
+    assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
+    let mut words = ferrowarp::DeviceBuffer::from_cust(&stream, theirs)?;
+    assert_eq!((words.as_device_ptr().address(), words.len()), (address, LEN));
+    let gate = Gate::on(&stream);
+    churn(&stream, &mut words, 3)?;
+    assert!(!stream.is_idle()?, "the launch has waited");
+    gate.open();
+    assert_eq!(words.to_vec()?, [churned(6, 3); LEN]);
+    Ok(())
+}
+
+#[test]
+fn an_empty_buffer_of_cust_becomes_one_of_this_crate() -> GpuResult<()> {
+    let _context = context();
+    let none = ferrowarp::DeviceBuffer::from_cust(gpu(), DeviceBuffer::<u64>::from_slice(&[])?)?;
+    assert!(none.is_empty() && none.to_vec()?.is_empty());
+    Ok(())
+}
+
 #[test]
 fn an_empty_buffer_is_an_argument() -> GpuResult<()> {
     let _context = context();

@@ -208,6 +208,13 @@ enum ferrowarp_status ferrowarp_destroy(struct ferrowarp_handle *handle);
 enum ferrowarp_status ferrowarp_is_emulated(const struct ferrowarp_handle *handle,
                                             bool *emulated);
 
+// Loads all kernels for the handle's device now, on several threads: some seconds, of which a program that uses a few of the operations needs
+// a part. Without it the driver loads a kernel in the first call that needs it, which a capture into a CUDA graph does not allow. May wait for all work on the device.
+//
+// # Safety
+// `handle` is null or a handle.
+enum ferrowarp_status ferrowarp_load_kernels(const struct ferrowarp_handle *handle);
+
 // Waits for the stream, and returns what went wrong in its work: FERROWARP_STATUS_KERNEL_PANIC, which no function of CUDA's reports, or
 // FERROWARP_STATUS_DEVICE_LOST.
 //

@@ -6,12 +6,14 @@ use std::mem::MaybeUninit;
 use bytemuck::Pod;
 use cuda_driver::sys::{self, CUcontext, CUresult};
 use ferrowarp::ops::Scratch;
-use ferrowarp::{GpuResult, Stream};
+use ferrowarp::{DeviceBuffer, GpuResult, LentBuffer, Stream};
 
 use crate::code::{Code, decode};
 use crate::error::{Error, Status};
 use crate::handle::{Handle, Lane, is_captured, with_handle};
-use crate::lent::{self, Lent};
+
+/// Where a buffer of the library begins: at a multiple of this many bytes, as all allocations do.
+const BUFFER_ALIGN: usize = 256;
 
 /// An operation that is being called.
 pub struct Call<'a> {
@@ -33,7 +35,7 @@ struct Span {
 /// Calls `work`, whose error is the status and the thread's message, as a panic is.
 ///
 /// # Safety
-/// The handle is null or one that exists. What pointers `work` passes to the call are as [`Lent::new`] asks for.
+/// The handle is null or one that exists. What pointers `work` passes to the call are as [`LentBuffer::new`] asks for.
 pub unsafe fn run(
     operation: &'static str,
     handle: *const Handle,
@@ -135,16 +137,17 @@ impl Call<'_> {
     /// `len` elements that the operation reads.
     ///
     /// # Safety
-    /// As [`Lent::new`]; what is checked is that both ends are memory of the device.
+    /// As [`LentBuffer::new`]; what is checked is that both ends are memory of the device.
     pub unsafe fn read<T: Pod>(
         &mut self,
         name: &'static str,
         at: *const c_void,
         len: usize,
-    ) -> Result<Lent<T>, Error> {
+    ) -> Result<LentBuffer<'static, T>, Error> {
         let address = self.check::<T>(name, at.addr(), len, false)?;
         // SAFETY: the caller's promise.
-        unsafe { Lent::new(self.stream(), address, len) }.map_err(|error| self.failed(error))
+        unsafe { LentBuffer::new(self.stream(), address as u64, len) }
+            .map_err(|error| self.failed(error))
     }
 
     /// As [`read`](Self::read), of an argument that may be null.
@@ -156,7 +159,7 @@ impl Call<'_> {
         name: &'static str,
         at: *const c_void,
         len: usize,
-    ) -> Result<Option<Lent<T>>, Error> {
+    ) -> Result<Option<LentBuffer<'static, T>>, Error> {
         // SAFETY: the caller's promise.
         (!at.is_null()).then(|| unsafe { self.read(name, at, len) }).transpose()
     }
@@ -170,10 +173,11 @@ impl Call<'_> {
         name: &'static str,
         at: *mut c_void,
         len: usize,
-    ) -> Result<Lent<T>, Error> {
+    ) -> Result<LentBuffer<'static, T>, Error> {
         let address = self.check::<T>(name, at.addr(), len, true)?;
         // SAFETY: the caller's promise.
-        unsafe { Lent::new(self.stream(), address, len) }.map_err(|error| self.failed(error))
+        unsafe { LentBuffer::new(self.stream(), address as u64, len) }
+            .map_err(|error| self.failed(error))
     }
 
     /// `len` elements that are read for longer than the call, as a buffer.
@@ -185,11 +189,12 @@ impl Call<'_> {
         name: &'static str,
         at: *const c_void,
         len: usize,
-    ) -> Result<ferrowarp::DeviceBuffer<T>, Error> {
+    ) -> Result<DeviceBuffer<T>, Error> {
         let address = self.check::<T>(name, at.addr(), len, false)?;
-        self.check_alignment(name, address, lent::BUFFER_ALIGN, len)?;
+        self.check_alignment(name, address, BUFFER_ALIGN, len)?;
         // SAFETY: the caller's promise.
-        unsafe { lent::buffer(self.stream(), address, len) }.map_err(|error| self.failed(error))
+        unsafe { DeviceBuffer::from_raw_parts(self.stream(), address as u64, len, ()) }
+            .map_err(|error| self.failed(error))
     }
 
     fn check_alignment(

@@ -9,7 +9,7 @@ use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::ops::Scratch;
 use ferrowarp::{Backend, Gpu, GpuError, GpuResult, Stream};
 
-use crate::context::{CurrentContext, check};
+use crate::context::CurrentContext;
 use crate::error::{Error, Status, report};
 
 /// CUDA's stream: `CUstream` of the driver API and `cudaStream_t` of the runtime API are pointers to it.
@@ -158,12 +158,8 @@ impl Device {
         if let Some(device) = all.get(&ordinal) {
             return Ok(device);
         }
-        // Any call of the library leaves its context current.
-        let opened = Gpu::on(ordinal).and_then(|gpu| gpu.stream().is_idle().map(|_| gpu));
-        let gpu = opened.map_err(|error| Error::Gpu { operation, error })?;
-        let mut context = ptr::null_mut();
-        // SAFETY: `context` is writable.
-        check(operation, "cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&mut context) })?;
+        let gpu = Gpu::on(ordinal).map_err(|error| Error::Gpu { operation, error })?;
+        let context = gpu.as_raw_context().cast();
         let device: &'static Self = Box::leak(Box::new(Self { gpu, context }));
         all.insert(ordinal, device);
         Ok(device)
@@ -297,6 +293,26 @@ pub unsafe extern "C" fn ferrowarp_is_emulated(
         unsafe { emulated.write(backend == Backend::Emulator) };
         Ok(())
     })
+}
+
+/// Loads all kernels for the handle's device now, on several threads: some seconds, of which a program that uses a few of the operations needs
+/// a part. Without it the driver loads a kernel in the first call that needs it, which a capture into a CUDA graph does not allow. May wait for all work on the device.
+///
+/// # Safety
+/// `handle` is null or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ferrowarp_load_kernels(handle: *const Handle) -> Status {
+    const OPERATION: &str = "ferrowarp_load_kernels";
+    // SAFETY: the caller's promise.
+    unsafe {
+        with_handle(OPERATION, handle, |handle| {
+            if is_captured(handle.lane().stream()) {
+                return Err(Error::Captured { operation: OPERATION });
+            }
+            let loaded = handle.device.gpu.load_kernels();
+            loaded.map(drop).map_err(|error| Error::Gpu { operation: OPERATION, error })
+        })
+    }
 }
 
 /// Waits for the stream, and returns what went wrong in its work: FERROWARP_STATUS_KERNEL_PANIC, which no function of CUDA's reports, or

@@ -13,7 +13,6 @@ mod context;
 mod element;
 mod error;
 mod handle;
-mod lent;
 mod memory;
 mod ops;
 
@@ -22,7 +21,8 @@ pub use element::ElementType;
 pub use error::{Status, ferrowarp_last_error};
 pub use handle::{CUstream_st, Handle};
 pub use handle::{
-    ferrowarp_create, ferrowarp_destroy, ferrowarp_is_emulated, ferrowarp_synchronize,
+    ferrowarp_create, ferrowarp_destroy, ferrowarp_is_emulated, ferrowarp_load_kernels,
+    ferrowarp_synchronize,
 };
 pub use memory::{
     ferrowarp_copy_to_device, ferrowarp_copy_to_host, ferrowarp_free, ferrowarp_malloc,

@@ -3,7 +3,7 @@
 use candle_core::backend::BackendDevice;
 use candle_core::cuda_backend::cudarc::driver::{DevicePtr, DevicePtrMut};
 use candle_core::{CudaStorage, DeviceLocation, Error, Layout, Result};
-use ferrowarp::{Backend, DeviceBuffer, DeviceSlice, DeviceSliceMut, Gpu, GpuResult};
+use ferrowarp::{Backend, DeviceSlice, DeviceSliceMut, Gpu, GpuResult, LentBuffer};
 
 use crate::memory::{Element, Storage, device, extent};
 
@@ -24,20 +24,19 @@ impl Storage for CudaStorage {
             // The guards order later uses of the tensors on other streams of candle's: they are dropped when the work is enqueued.
             let mut lent = Vec::new();
             for (storage, layout) in inputs {
-                let (slice, extent) = (storage.as_cuda_slice::<T>()?, extent(operation, layout)?);
-                let (address, guard) = slice.device_ptr(&stream);
+                let (start, end) = extent(operation, layout)?;
+                let (address, guard) = storage.as_cuda_slice::<T>()?.device_ptr(&stream);
+                let address = address + (start * size_of::<T>()) as u64;
                 // SAFETY: candle has the elements there until its stream has done the work, which waits for that of the library.
-                let buffer =
-                    unsafe { DeviceBuffer::<T>::from_raw_parts(gpu, address, slice.len(), ()) };
-                lent.push((buffer.map_err(Error::wrap)?, extent, guard));
+                let buffer = unsafe { LentBuffer::<T>::new(gpu, address, end - start) };
+                lent.push((buffer.map_err(Error::wrap)?, guard));
             }
-            let inputs: Vec<_> =
-                lent.iter().map(|(buffer, (start, end), _)| buffer.slice(*start..*end)).collect();
+            let inputs: Vec<_> = lent.iter().map(|(buffer, _)| buffer.as_slice()).collect();
             let (address, _guard) = out.device_ptr_mut(&stream);
             let raw = stream.cu_stream().cast();
             // SAFETY: as above, and no tensor has this memory yet; the stream is one of the device's primary context.
             let done = unsafe {
-                DeviceBuffer::<U>::from_raw_parts(gpu, address, len, ()).and_then(|mut result| {
+                LentBuffer::<U>::new(gpu, address, len).and_then(|mut result| {
                     gpu.stream().wait_for_raw(raw)?;
                     let done = work(gpu, &inputs, result.as_mut_slice());
                     // Also after an error: a part of the work may be enqueued.

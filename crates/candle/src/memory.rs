@@ -59,6 +59,31 @@ impl Storage for CpuStorage {
     }
 }
 
+/// The methods of a custom operation that compute, of storages of the CPU and of a CUDA device: both are `$forward` of the operation
+/// `$own` and its inputs, each with its layout.
+macro_rules! forwards {
+    ($(($x:ident $layout:ident))* => |$own:ident| $forward:expr) => {
+        fn cpu_fwd(
+            &self,
+            $($x: &candle_core::CpuStorage, $layout: &Layout,)*
+        ) -> Result<(candle_core::CpuStorage, Shape)> {
+            let $own = self;
+            $forward
+        }
+
+        #[cfg(feature = "cuda")]
+        fn cuda_fwd(
+            &self,
+            $($x: &candle_core::CudaStorage, $layout: &Layout,)*
+        ) -> Result<(candle_core::CudaStorage, Shape)> {
+            let $own = self;
+            $forward
+        }
+    };
+}
+
+pub(crate) use forwards;
+
 /// Where the elements of a contiguous tensor are in its storage.
 pub fn extent(operation: &'static str, layout: &Layout) -> Result<(usize, usize)> {
     layout.contiguous_offsets().ok_or_else(|| Error::RequiresContiguous { op: operation }.bt())

@@ -1,16 +1,12 @@
 //! Layer norm and RMS norm.
 
-#[cfg(feature = "cuda")]
-use candle_core::CudaStorage;
-use candle_core::{
-    CpuStorage, CustomOp2, CustomOp3, D, DType, Error, Layout, Result, Shape, Tensor,
-};
+use candle_core::{CustomOp2, CustomOp3, D, DType, Error, Layout, Result, Shape, Tensor};
 use ferrowarp::DeviceSlice;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::norm::{self, Norm, WeightGradients, norm_into};
 use half::{bf16, f16};
 
-use crate::memory::{Element, Storage};
+use crate::memory::{Element, Storage, forwards};
 use crate::softmax::with_float;
 
 const LAYER: &str = "ferrowarp layer norm";
@@ -89,30 +85,9 @@ impl CustomOp3 for Rows {
         LAYER
     }
 
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        of_x: &Layout,
-        alpha: &CpuStorage,
-        of_alpha: &Layout,
-        beta: &CpuStorage,
-        of_beta: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward(LAYER, &[(x, of_x), (alpha, of_alpha), (beta, of_beta)])
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(
-        &self,
-        x: &CudaStorage,
-        of_x: &Layout,
-        alpha: &CudaStorage,
-        of_alpha: &Layout,
-        beta: &CudaStorage,
-        of_beta: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.forward(LAYER, &[(x, of_x), (alpha, of_alpha), (beta, of_beta)])
-    }
+    forwards!((x of_x) (alpha of_alpha) (beta of_beta) => |op| {
+        op.forward(LAYER, &[(x, of_x), (alpha, of_alpha), (beta, of_beta)])
+    });
 
     fn bwd(
         &self,
@@ -132,26 +107,9 @@ impl CustomOp2 for Rows {
         RMS
     }
 
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        of_x: &Layout,
-        alpha: &CpuStorage,
-        of_alpha: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward(RMS, &[(x, of_x), (alpha, of_alpha)])
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(
-        &self,
-        x: &CudaStorage,
-        of_x: &Layout,
-        alpha: &CudaStorage,
-        of_alpha: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.forward(RMS, &[(x, of_x), (alpha, of_alpha)])
-    }
+    forwards!((x of_x) (alpha of_alpha) => |op| {
+        op.forward(RMS, &[(x, of_x), (alpha, of_alpha)])
+    });
 
     fn bwd(
         &self,
@@ -201,28 +159,7 @@ impl CustomOp3 for NormGradient {
         BACKWARD
     }
 
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        of_x: &Layout,
-        alpha: &CpuStorage,
-        of_alpha: &Layout,
-        dy: &CpuStorage,
-        of_dy: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward([(x, of_x), (alpha, of_alpha), (dy, of_dy)])
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(
-        &self,
-        x: &CudaStorage,
-        of_x: &Layout,
-        alpha: &CudaStorage,
-        of_alpha: &Layout,
-        dy: &CudaStorage,
-        of_dy: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.forward([(x, of_x), (alpha, of_alpha), (dy, of_dy)])
-    }
+    forwards!((x of_x) (alpha of_alpha) (dy of_dy) => |op| {
+        op.forward([(x, of_x), (alpha, of_alpha), (dy, of_dy)])
+    });
 }

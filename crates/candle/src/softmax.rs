@@ -1,14 +1,10 @@
 //! Softmax.
 
-#[cfg(feature = "cuda")]
-use candle_core::CudaStorage;
-use candle_core::{
-    CpuStorage, CustomOp1, CustomOp2, D, DType, Error, Layout, Result, Shape, Tensor,
-};
+use candle_core::{CustomOp1, CustomOp2, D, DType, Error, Layout, Result, Shape, Tensor};
 use ferrowarp::ops;
 use half::{bf16, f16};
 
-use crate::memory::Storage;
+use crate::memory::{Storage, forwards};
 
 /// Evaluates `$body` with `$T` as the Rust type of `$dtype`, a float that rows have.
 macro_rules! with_float {
@@ -65,14 +61,7 @@ impl CustomOp1 for Softmax {
         FORWARD
     }
 
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.forward(x, layout)
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(&self, x: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.forward(x, layout)
-    }
+    forwards!((x layout) => |op| op.forward(x, layout));
 
     fn bwd(&self, _: &Tensor, y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
         let gradient = SoftmaxGradient { columns: self.columns };
@@ -103,24 +92,5 @@ impl CustomOp2 for SoftmaxGradient {
         BACKWARD
     }
 
-    fn cpu_fwd(
-        &self,
-        y: &CpuStorage,
-        of_y: &Layout,
-        dy: &CpuStorage,
-        of_dy: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward([(y, of_y), (dy, of_dy)])
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(
-        &self,
-        y: &CudaStorage,
-        of_y: &Layout,
-        dy: &CudaStorage,
-        of_dy: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.forward([(y, of_y), (dy, of_dy)])
-    }
+    forwards!((y of_y) (dy of_dy) => |op| op.forward([(y, of_y), (dy, of_dy)]));
 }

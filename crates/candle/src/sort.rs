@@ -1,14 +1,12 @@
 //! Sorts along the last dimension.
 
-#[cfg(feature = "cuda")]
-use candle_core::CudaStorage;
-use candle_core::{CpuStorage, CustomOp1, D, DType, Error, Layout, Result, Shape, Tensor};
+use candle_core::{CustomOp1, D, DType, Error, Layout, Result, Shape, Tensor};
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{self, Extreme, SortKey, SortOptions};
 use ferrowarp::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Gpu, GpuResult};
 use half::{bf16, f16};
 
-use crate::memory::{Element, Storage};
+use crate::memory::{Element, Storage, forwards};
 
 const ARGSORT: &str = "ferrowarp argsort";
 const TOP_K: &str = "ferrowarp top-k";
@@ -126,12 +124,5 @@ impl CustomOp1 for First {
         self.name
     }
 
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.forward(x, layout)
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(&self, x: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.forward(x, layout)
-    }
+    forwards!((x layout) => |op| op.forward(x, layout));
 }

@@ -28,9 +28,12 @@
 //! ends. So a launch with one waits for the device's default stream, where `cust`'s own copies are, then for the
 //! kernel, and returns its panic or fault. This crate's types have a home stream, and their launches return at once.
 //! Graphs and batches, which launch later, refuse `cust`'s memory, and so do launches with rings and mapped atomics.
+//! [`DeviceBuffer::from_cust`] makes a buffer of this crate of one of `cust`'s, without a copy.
+//!
+//! `examples/16_cust_steps.rs` moves a program from `cust` to this crate one call at a time.
 //!
 //! `cust`'s `DeviceSlice` and `DevicePointer` are not accepted: they are `Copy` and have no lifetime (hole 2 below). Memory of
-//! a context other than the primary one is an error.
+//! a context other than the `Gpu`'s is an error; [`Gpu::from_context`] opens that of a program which makes one with `cust::context::legacy`.
 //!
 //! # What is unsound or missing in `cust` 0.3.2
 //!
@@ -58,9 +61,10 @@
 //! feature neither a CUDA toolkit nor `CUDA_LIBRARY_PATH` is needed.
 
 mod error;
+mod memory;
 mod stream;
 
 pub use stream::CustStream;
 
 #[cfg(doc)]
-use crate::{Gpu, GpuError};
+use crate::{DeviceBuffer, Gpu, GpuError};

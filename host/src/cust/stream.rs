@@ -37,8 +37,7 @@ impl CustStream {
     /// made on it is left.
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice) for a stream of another context than the `Gpu`'s, which is the device's
-    /// primary one; a driver's refusal.
+    /// [`WrongContext`](GpuError::WrongContext) for a stream of another context than the `Gpu`'s; a driver's refusal.
     pub fn new(gpu: &Gpu, stream: Released) -> GpuResult<Self> {
         let (handle, released) = (stream.as_inner().cast(), Arc::new(stream));
         // SAFETY: it is a stream, and lives as long as what owns it.

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Deref;
+use std::ptr;
 
 use cuda_driver::{Backend, sys};
 use cuda_std::launch::{DeviceRead, RawSlice};
@@ -26,7 +27,8 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// # Errors
     /// The tensor is dropped then.
-    /// - [`WrongDevice`](GpuError::WrongDevice) for memory of another GPU than that of `on`.
+    /// - [`WrongDevice`](GpuError::WrongDevice) for memory of another GPU than that of `on`, [`WrongContext`](GpuError::WrongContext) for that of
+    ///   another context.
     /// - [`InvalidArgument`](GpuError::InvalidArgument) for a tensor that is read-only (see [`ReadOnly`](super::ReadOnly)), has elements of
     ///   another type or several lanes, is on a device that is not a CUDA device, is not contiguous, begins at an address that is not
     ///   a multiple of 256, or has a malformed shape; for an address that the driver does not know.
@@ -208,7 +210,7 @@ fn check_memory(context: &Context, address: u64, bytes: usize) -> GpuResult<()> 
     let last = address.checked_add(bytes as u64 - 1);
     let last = last.ok_or_else(|| refused(format!("it has {bytes} bytes at {address:#x}")))?;
     for at in [address, last] {
-        let (kind, found) = kind_and_device(context, at)?;
+        let Location { kind, device: found, context: owner } = locate(context, at)?;
         let expected = context.info().ordinal;
         if kind == 0 || kind == sys::memory_type::HOST {
             return Err(refused(format!(
@@ -219,24 +221,41 @@ fn check_memory(context: &Context, address: u64, bytes: usize) -> GpuResult<()> 
             let found = found.cast_unsigned();
             return Err(GpuError::WrongDevice { what: "the tensor", expected, found });
         }
+        if !owner.is_null() && owner != context.raw() {
+            return Err(GpuError::WrongContext { what: "the tensor", ordinal: expected });
+        }
     }
     Ok(())
 }
 
-/// The kind of memory at an address (`CUmemorytype`), 0 for none, and the ordinal of its device.
-fn kind_and_device(context: &Context, address: u64) -> GpuResult<(i32, i32)> {
+/// Where an address is.
+struct Location {
+    /// The kind of memory (`CUmemorytype`), 0 for none.
+    kind: i32,
+    /// The ordinal of its device.
+    device: i32,
+    /// The context that it was allocated in. Null for none, as a pool's is.
+    context: sys::CUcontext,
+}
+
+fn locate(context: &Context, address: u64) -> GpuResult<Location> {
     use sys::pointer_attribute as A;
-    let wanted = [A::MEMORY_TYPE, A::DEVICE_ORDINAL];
-    let (mut kind, mut device) = (0i32, 0i32);
-    let values: [*mut c_void; 2] = [(&raw mut kind).cast(), (&raw mut device).cast()];
+    let wanted = [A::MEMORY_TYPE, A::DEVICE_ORDINAL, A::CONTEXT];
+    let nowhere = || Location { kind: 0, device: 0, context: ptr::null_mut() };
+    let mut found = nowhere();
+    let values: [*mut c_void; 3] = [
+        (&raw mut found.kind).cast(),
+        (&raw mut found.device).cast(),
+        (&raw mut found.context).cast(),
+    ];
     let asked = context.call("cuPointerGetAttributes", || {
         let (wanted, values) = (wanted.as_ptr(), values.as_ptr().cast());
-        // SAFETY: two attributes are asked for, and each value has room for its own; the address is not followed.
-        unsafe { sys::cuPointerGetAttributes(2, wanted, values, address) }
+        // SAFETY: three attributes are asked for, and each value has room for its own; the address is not followed.
+        unsafe { sys::cuPointerGetAttributes(3, wanted, values, address) }
     });
     match asked {
         // Some drivers refuse an address that they do not know.
-        Err(GpuError::Driver(_)) => Ok((0, 0)),
-        asked => asked.map(|()| (kind, device)),
+        Err(GpuError::Driver(_)) => Ok(nowhere()),
+        asked => asked.map(|()| found),
     }
 }

@@ -338,6 +338,19 @@ pub enum GpuError {
         found: u32,
     },
 
+    /// Memory or a stream of one context was given to work in another context of the same device, as
+    /// [`Gpu::from_context`](crate::Gpu::from_context) opens it.
+    #[error(
+        "{what} belongs to another context of GPU {ordinal} than the one that the work runs in: open that context by \
+         `Gpu::from_context`, or copy with `copy_from_peer`"
+    )]
+    WrongContext {
+        /// What was given.
+        what: &'static str,
+        /// The ordinal of the device of both contexts.
+        ordinal: u32,
+    },
+
     /// A kernel's argument is ordered by something that is not one of this crate's streams.
     #[error("an argument of `{kernel}` is ordered by a stream that this runtime does not know")]
     ForeignStream {

@@ -63,7 +63,7 @@ impl<T: Pod> DeviceBuffer<T> {
     /// [`InvalidArgument`](GpuError::InvalidArgument) for an address that is 0 or not a multiple of 256; `owner` is dropped then.
     ///
     /// # Safety
-    /// - The memory is of the device of `on`, holds `len` values of `T`, and lives as long as `owner`.
+    /// - The memory is of the context of `on`, holds `len` values of `T`, and lives as long as `owner`.
     /// - Until `owner` is dropped, other code reads it only in work that the stream waits for, or that waits for the stream, and
     ///   writes it never while the buffer exists.
     /// - Work that has written it is done, or the stream [waits](Stream::wait_for_raw) for it before it uses the buffer.
@@ -172,8 +172,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Unsupported`](GpuError::Unsupported) for a stream of another context than the `Gpu`'s, which is the device's primary one;
-    /// a driver's refusal.
+    /// [`WrongContext`](GpuError::WrongContext) for a stream of another context than the `Gpu`'s; a driver's refusal.
     ///
     /// # Safety
     /// `raw` is a stream that exists until `owner` is dropped.
@@ -189,8 +188,8 @@ impl Stream {
             unsafe { sys::cuStreamGetCtx(handle, &mut found) }
         })?;
         if found != context.raw() {
-            let what = "a stream of a context that is not the `Gpu`'s";
-            return Err(GpuError::Unsupported { what });
+            let ordinal = context.info().ordinal;
+            return Err(GpuError::WrongContext { what: "the stream", ordinal });
         }
         // SAFETY: it is a stream of the context, and lives as long as what owns it.
         let inner = unsafe { StreamInner::of_owner(context, handle, Arc::new(owner))? };
@@ -203,7 +202,7 @@ impl Stream {
     /// A driver's refusal, for a stream of another context for one.
     ///
     /// # Safety
-    /// `raw` is a stream (`CUstream`) that exists, of the primary context of this stream's device.
+    /// `raw` is a stream (`CUstream`) that exists, of this stream's context.
     pub unsafe fn wait_for_raw(&self, raw: *mut c_void) -> GpuResult<()> {
         let (inner, raw) = (self.inner(), raw.cast());
         let event = Event::untimed(inner.context())?;

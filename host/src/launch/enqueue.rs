@@ -12,6 +12,7 @@ use super::limits::{allow_shared, check_args, check_dims, check_function, have_s
 use super::{groups, unordered};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
+use crate::foreign::check_memory;
 use crate::gpu::Gpu;
 use crate::memory::PeerHome;
 use crate::module::{CheckedLaunch, Function};
@@ -369,7 +370,7 @@ pub(super) fn homes<'a>(
             check_same(here, memory.context(), "an argument")?;
             homes.shared.push(memory);
         } else if home.is::<Unordered>() {
-            unordered::check_context(here, memory)?;
+            check_memory(here, "an argument", memory.address, memory.bytes)?;
             homes.unordered = true;
         } else {
             let peer = home.downcast_ref::<PeerHome>();

@@ -88,6 +88,8 @@ pub use uninit::{UninitBuffer, UninitSlice};
 pub use visibility::{HostPages, MemoryVisibility};
 pub use write_combined::{WriteCombined, WriteSlice};
 
+pub use crate::foreign::LentBuffer;
+
 /// The book's pages, whose programs compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/memory.md")]

@@ -29,7 +29,7 @@ pub struct PeerAccess {
 
 impl Gpu {
     /// Whether kernels of this device can be let to use memory of `other` in place. They always can
-    /// where both are one device.
+    /// where both are one context, and never where both are different contexts of one device.
     ///
     /// # Errors
     /// A driver's refusal.
@@ -62,10 +62,11 @@ fn context(gpu: &Gpu) -> &Arc<Context> {
 }
 
 fn can_access(user: &Context, owner: &Context) -> GpuResult<bool> {
-    let [from, to] = [user, owner].map(|context| context.info().ordinal as i32);
-    if from == to {
+    if user.is(owner) {
         return Ok(true);
     }
+    // Of two contexts of one device, the driver says no.
+    let [from, to] = [user, owner].map(|context| context.info().ordinal as i32);
     let mut can = 0;
     user.call("cuDeviceCanAccessPeer", || {
         // SAFETY: `can` is writable, and both are the driver's numbers of devices.

@@ -57,7 +57,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// # Safety
     /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which no
     /// code writes them.
-    pub(super) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
+    pub(crate) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
         Self { home, address, len, values: PhantomData }
     }
 
@@ -115,7 +115,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
 
     /// What a launch takes, for as long as the memory is borrowed and not only this view of it.
     #[inline]
-    pub(super) fn raw_slice(&self) -> RawSlice<'a> {
+    pub(crate) fn raw_slice(&self) -> RawSlice<'a> {
         RawSlice { address: self.address, len: self.len, home: Some(Home::from(self.home)) }
     }
 }
@@ -151,7 +151,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Safety
     /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which no
     /// other code reaches them.
-    pub(super) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
+    pub(crate) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
         Self { home, address, len, values: PhantomData }
     }
 

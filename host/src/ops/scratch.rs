@@ -10,8 +10,12 @@ use crate::stream::AsStream;
 const ALIGN_BYTES: usize = 256;
 /// The states of small scans, which no other operation uses, in bytes.
 const STATES_BYTES: usize = KEPT_WORDS * size_of::<u64>();
-/// Counters, which are 0 between operations, and after them the states.
-const KEPT_BYTES: usize = ALIGN_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
+/// Where the bounds of a segment of all elements are: behind the counters and the states.
+const BOUNDS_AT: usize = ALIGN_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
+/// The bounds: 0, and a number that is not less than any length.
+const BOUNDS_BYTES: usize = 2 * size_of::<u64>();
+/// Counters, which are 0 between operations, the states, and the bounds.
+const KEPT_BYTES: usize = BOUNDS_AT + ALIGN_BYTES;
 
 /// Scratch memory for the `_into` forms of operations: any of them, one after the other.
 ///
@@ -66,6 +70,7 @@ impl Scratch {
     fn of(allocated: GpuResult<DeviceBuffer<u8>>) -> GpuResult<Self> {
         let mut bytes = allocated.gpu_context("allocating scratch memory")?;
         bytes.slice_mut(..KEPT_BYTES).clear()?;
+        bytes.slice_mut(BOUNDS_AT + size_of::<u64>()..BOUNDS_AT + BOUNDS_BYTES).fill(u8::MAX)?;
         Ok(Self { bytes })
     }
 
@@ -103,6 +108,17 @@ impl Scratch {
         Ok((kept.narrowed(..ALIGN_BYTES).into_cast()?, parts))
     }
 
+    /// The bounds of a segment of all elements, as sorts of segments read them, and a part for each of `bytes` as
+    /// [`parts`](Self::parts) has them.
+    pub(super) fn bounds_and_parts<const N: usize>(
+        &mut self,
+        on: &impl AsStream,
+        bytes: [usize; N],
+    ) -> GpuResult<(DeviceSliceMut<'_, u64>, [DeviceSliceMut<'_, u8>; N])> {
+        let (kept, parts) = self.all_parts(on, bytes)?;
+        Ok((kept.narrowed(BOUNDS_AT..BOUNDS_AT + BOUNDS_BYTES).into_cast()?, parts))
+    }
+
     /// At least `words` words for the states of a scan, 0 or, if they are few, as the last scan left them; and a part of
     /// `bytes`.
     pub(super) fn states(
@@ -123,7 +139,7 @@ impl Scratch {
         Ok((TileStates { words }, part))
     }
 
-    /// The counters and the kept states, and a part for each of `bytes`.
+    /// The counters, the kept states and the bounds, and a part for each of `bytes`.
     fn all_parts<const N: usize>(
         &mut self,
         on: &impl AsStream,

@@ -1,7 +1,6 @@
 //! The driver's stream, which buffers, events and futures share with the programs that hold it.
 
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -16,13 +15,9 @@ use crate::completion::HostPanics;
 use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
+use crate::foreign::ForeignOwner;
 use crate::host_callback::in_host_callback;
 use crate::panic::{Epoch, LaunchQueue, Launches, Panics};
-
-/// What a driver's stream that is not this crate's belongs to.
-pub(crate) trait StreamOwner: Send + Sync + UnwindSafe + RefUnwindSafe {}
-
-impl<T: Send + Sync + UnwindSafe + RefUnwindSafe> StreamOwner for T {}
 
 /// The driver's stream. Buffers hold it, so it outlives them.
 pub(crate) struct StreamInner {
@@ -43,7 +38,7 @@ pub(crate) struct StreamInner {
     /// Uses of memory whose home this is that it has not been made to wait for.
     pub(super) postponed: Postponed,
     /// What the driver's stream belongs to, and ends with; `None` where it belongs to this one.
-    owner: Option<Arc<dyn StreamOwner>>,
+    owner: Option<Arc<dyn ForeignOwner>>,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
@@ -76,7 +71,7 @@ impl StreamInner {
     pub(crate) unsafe fn of_owner(
         context: &Arc<Context>,
         handle: sys::CUstream,
-        owner: Arc<dyn StreamOwner>,
+        owner: Arc<dyn ForeignOwner>,
     ) -> GpuResult<Self> {
         let own = Self::with_handle(context, handle, Event::untimed(context)?, Some(owner));
         own.exported.store(true, Ordering::Release);
@@ -87,7 +82,7 @@ impl StreamInner {
         context: &Arc<Context>,
         handle: sys::CUstream,
         order: Event,
-        owner: Option<Arc<dyn StreamOwner>>,
+        owner: Option<Arc<dyn ForeignOwner>>,
     ) -> Self {
         Self {
             context: context.clone(),
@@ -343,7 +338,10 @@ pub(crate) fn check_same(here: &Context, there: &Context, what: &'static str) ->
         return Ok(());
     }
     let (expected, found) = (here.info().ordinal, there.info().ordinal);
-    Err(GpuError::WrongDevice { what, expected, found })
+    Err(match expected == found {
+        true => GpuError::WrongContext { what, ordinal: found },
+        false => GpuError::WrongDevice { what, expected, found },
+    })
 }
 
 /// The stream behind an argument's home.

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 use crate::call::{Call, Outcome, Output};
 use crate::dtype::{Element, with_type};
-use crate::input::Resident;
+use crate::input::Values;
 
 /// softmax(scale * q k^T) v, for each head of each batch: q is [batches, heads, queries, d], k and v are [batches, heads of keys, keys, d]; heads is a multiple of
 /// heads of keys, which several heads of queries then share.
@@ -119,11 +119,11 @@ impl Forward {
         let lse = self.with_lse.then(|| call.output::<f32>(py, [batches, heads, rows]));
         let mut lse = lse.transpose()?;
         call.run(py, |on| {
-            let [q, k, v] = [resident::<T>(call, 0), resident(call, 1), resident(call, 2)];
+            let [q, k, v] = [values::<T>(call, 0), values(call, 1), values(call, 2)];
             let (q, k, v) = (q?, k?, v?);
             let q = Heads::new(q.as_slice(), of_q)?;
             let (k, v) = (Heads::new(k.as_slice(), of_k)?, Heads::new(v.as_slice(), of_v)?);
-            let o = HeadsMut::new(&mut out.buffer, HeadsLayout::by_head(sizes))?;
+            let o = HeadsMut::new(out.buffer.as_mut_slice(), HeadsLayout::by_head(sizes))?;
             let mut options = self.options(band);
             if let Some(lse) = &mut lse {
                 options = options.lse(lse.buffer.as_mut_slice());
@@ -185,10 +185,10 @@ impl Forward {
         let output = |of: HeadsLayout| call.output::<T>(py, of.sizes());
         let (mut d_q, mut d_k, mut d_v) = (output(of_q)?, output(of_k)?, output(of_v)?);
         call.run(py, |on| {
-            let all = [0, 1, 2, 3, 4].map(|number| resident::<T>(call, number));
+            let all = [0, 1, 2, 3, 4].map(|number| values::<T>(call, number));
             let [q, k, v, o, d_o] = all;
             let (q, k, v, o, d_o) = (q?, k?, v?, o?, d_o?);
-            let lse = resident::<f32>(call, 5)?;
+            let lse = values::<f32>(call, 5)?;
             let backward = Backward {
                 q: Heads::new(q.as_slice(), of_q)?,
                 k: Heads::new(k.as_slice(), of_k)?,
@@ -220,7 +220,7 @@ impl Forward {
 
 /// A gradient without gaps, of an argument of that layout.
 fn rows<T: Element>(output: &mut Output<T>, of: HeadsLayout) -> GpuResult<HeadsMut<'_, T>> {
-    HeadsMut::new(&mut output.buffer, HeadsLayout::by_head(of.sizes()))
+    HeadsMut::new(output.buffer.as_mut_slice(), HeadsLayout::by_head(of.sizes()))
 }
 
 /// An error unless the first arguments have one type.
@@ -244,6 +244,6 @@ fn layout(call: &Call, number: usize) -> PyResult<HeadsLayout> {
     Ok(if is_by_row { HeadsLayout::by_row(sizes) } else { HeadsLayout::by_head(sizes) })
 }
 
-fn resident<T: Element>(call: &Call, number: usize) -> GpuResult<Resident<'_, T>> {
-    call.input(number).resident(call.lease())
+fn values<T: Element>(call: &Call, number: usize) -> GpuResult<Values<'_, T>> {
+    call.input(number).values(call.lease())
 }

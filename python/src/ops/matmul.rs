@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::call::{Call, Outcome};
 use crate::device::Lease;
 use crate::dtype::{DType, Element, with_type};
-use crate::input::Resident;
+use crate::input::Values;
 
 /// Where the matrices of an argument are.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ impl Layout {
         Ok(Self { batches, sides, is_transposed })
     }
 
-    fn matrix<'a, T: Element>(self, values: &'a Resident<'_, T>) -> GpuResult<Matrix<'a, T>> {
+    fn matrix<'a, T: Element>(self, values: &'a Values<'_, T>) -> GpuResult<Matrix<'a, T>> {
         let [rows, columns] = self.sides;
         let matrix = if self.is_transposed {
             Matrix::column_major(values.as_slice(), rows, columns)?
@@ -63,10 +63,10 @@ impl Product<'_> {
         let mut out = self.call.output::<T>(py, self.shape.clone())?;
         self.call.run(py, |_| {
             let lease = self.call.lease();
-            let x = self.call.input(0).resident::<T>(lease)?;
-            let y = self.call.input(1).resident::<T>(lease)?;
+            let x = self.call.input(0).values::<T>(lease)?;
+            let y = self.call.input(1).values::<T>(lease)?;
             if !out.buffer.is_empty() {
-                let d = MatrixMut::row_major(&mut out.buffer, rows, columns)?;
+                let d = MatrixMut::row_major(out.buffer.as_mut_slice(), rows, columns)?;
                 let d = d.batched(self.batches, rows * columns)?;
                 multiply(lease, a.matrix(&x)?, b.matrix(&y)?, d)?;
             }

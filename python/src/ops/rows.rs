@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::call::{Call, Outcome};
 use crate::dtype::{Element, with_type};
-use crate::input::{Input, Resident};
+use crate::input::{Input, Values};
 
 /// The softmax along the last axis of x, or its logarithm; computed in float32.
 ///
@@ -202,17 +202,16 @@ fn run_norm_backward<T: Element + ferrowarp::ops::RowValue>(
 
 /// What a norm takes beside x, on the device.
 struct Beside<'a, T: Element> {
-    weight: Option<Resident<'a, T>>,
-    bias: Option<Resident<'a, T>>,
-    residual: Option<Resident<'a, T>>,
+    weight: Option<Values<'a, T>>,
+    bias: Option<Values<'a, T>>,
+    residual: Option<Values<'a, T>>,
 }
 
 impl<'a, T: Element> Beside<'a, T> {
     fn of(call: &'a Call) -> GpuResult<Self> {
-        let resident = |name: &str| {
-            call.named(name).map(|input| input.resident::<T>(call.lease())).transpose()
-        };
-        let [weight, bias, residual] = ["weight", "bias", "residual"].map(resident);
+        let values =
+            |name: &str| call.named(name).map(|input| input.values::<T>(call.lease())).transpose();
+        let [weight, bias, residual] = ["weight", "bias", "residual"].map(values);
         Ok(Self { weight: weight?, bias: bias?, residual: residual? })
     }
 

@@ -75,9 +75,9 @@ pub unsafe extern "C" fn ferrowarp_attention(
                 let mut o = call.write::<T>("o", o, o_len)?;
                 let options = Options::new().score(band);
                 let options = if scale == 0.0 { options } else { options.scale(scale) };
-                let views = || Ok((Heads::new(q.get(), of_q)?, Heads::new(k.get(), of_k)?, Heads::new(v.get(), of_v)?));
+                let views = || Ok((Heads::new(q.as_slice(), of_q)?, Heads::new(k.as_slice(), of_k)?, Heads::new(v.as_slice(), of_v)?));
                 let (q, k, v) = call.enqueue(|_| views())?;
-                let o = call.enqueue(|_| HeadsMut::new(o.get_mut(), of_o))?;
+                let o = call.enqueue(|_| HeadsMut::new(o.as_mut_slice(), of_o))?;
                 let bytes = call.enqueue(|on| scratch_bytes(on, q, k, v, &o, &options))?;
                 call.enqueue_with(bytes, |on, scratch| attention_into(on, q, k, v, o, options, scratch))
             })

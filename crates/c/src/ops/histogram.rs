@@ -118,8 +118,8 @@ unsafe fn count<T: Element + Countable>(
         unsafe { (call.read::<T>("x", x, n)?, call.write::<u32>("out", out.cast(), n_bins)?) };
     let bins = call.enqueue(bins)?;
     call.enqueue(|on| {
-        let mut out = out.get_mut();
+        let mut out = out.as_mut_slice();
         out.clear()?;
-        add_into(on, &x.get(), &bins, &mut out)
+        add_into(on, &x, &bins, &mut out)
     })
 }

@@ -3,13 +3,14 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
+use bytemuck::Pod;
 use cuda_std::{bf16, f16};
-use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
     Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, double_scratch_bytes,
     matmul_into, registers_into, scratch_bytes_of_views, three_tf32_into,
 };
-use ferrowarp::{GpuResult, Stream};
+use kernels_gpu::matmul::form::MatmulKernel;
+use kernels_gpu::matmul::{Factor, Plain};
 
 use crate::call::{Call, run};
 use crate::code::code;
@@ -102,14 +103,11 @@ pub unsafe extern "C" fn ferrowarp_matmul(
                 let b = call.read::<T>("b", b, span(call, "b", &b_layout)?)?;
                 let mut d = call.write::<T>("d", d, span(call, "d", &d_layout)?)?;
                 let factors = [
-                    call.enqueue(|_| Matrix::new(a.get(), a_layout))?,
-                    call.enqueue(|_| Matrix::new(b.get(), b_layout))?,
+                    call.enqueue(|_| Matrix::new(a.as_slice(), a_layout))?,
+                    call.enqueue(|_| Matrix::new(b.as_slice(), b_layout))?,
                 ];
-                let d = call.enqueue(|_| MatrixMut::new(d.get_mut(), d_layout))?;
-                let bytes = call.enqueue(|on| T::scratch_bytes(on, precision, factors, &d))?;
-                call.enqueue_with(bytes, |on, scratch| {
-                    T::multiply(on, precision, factors, d, (alpha, beta), scratch)
-                })
+                let d = call.enqueue(|_| MatrixMut::new(d.as_mut_slice(), d_layout))?;
+                T::multiply(call, precision, factors, d, (alpha, beta))
             })
         })
     }
@@ -117,46 +115,27 @@ pub unsafe extern "C" fn ferrowarp_matmul(
 
 /// An element type that has a product.
 trait Product: Element {
-    /// What [`multiply`](Self::multiply) takes of its scratch.
-    fn scratch_bytes(
-        on: &Stream,
-        precision: Precision,
-        factors: [Matrix<'_, Self>; 2],
-        d: &MatrixMut<'_, Self>,
-    ) -> GpuResult<usize>;
-
+    /// Enqueues the product. Of the scale, alpha is first.
     fn multiply(
-        on: &Stream,
+        call: &mut Call<'_>,
         precision: Precision,
         factors: [Matrix<'_, Self>; 2],
         d: MatrixMut<'_, Self>,
         scale: (f64, f64),
-        scratch: &mut Scratch,
-    ) -> GpuResult<()>;
+    ) -> Result<(), Error>;
 }
 
 macro_rules! halves {
     ($($ty:ident)*) => {$(
         impl Product for $ty {
-            fn scratch_bytes(
-                on: &Stream,
-                _: Precision,
-                [a, b]: [Matrix<'_, Self>; 2],
-                d: &MatrixMut<'_, Self>,
-            ) -> GpuResult<usize> {
-                scratch_bytes_of_views(on, a, b, d)
-            }
-
             fn multiply(
-                on: &Stream,
+                call: &mut Call<'_>,
                 _: Precision,
-                [a, b]: [Matrix<'_, Self>; 2],
+                factors: [Matrix<'_, Self>; 2],
                 d: MatrixMut<'_, Self>,
-                (alpha, beta): (f64, f64),
-                scratch: &mut Scratch,
-            ) -> GpuResult<()> {
-                let options = Options::new().alpha(alpha as f32).beta(beta as f32);
-                matmul_into(on, a, b, d, options, scratch)
+                scale: (f64, f64),
+            ) -> Result<(), Error> {
+                tensor_cores(call, factors, d, options(scale))
             }
         }
     )*};
@@ -165,55 +144,51 @@ macro_rules! halves {
 halves!(f16 bf16);
 
 impl Product for f32 {
-    fn scratch_bytes(
-        on: &Stream,
-        precision: Precision,
-        [a, b]: [Matrix<'_, Self>; 2],
-        d: &MatrixMut<'_, Self>,
-    ) -> GpuResult<usize> {
-        match precision {
-            Precision::Default | Precision::ThreeTf32 => Ok(0),
-            Precision::Tf32 => scratch_bytes_of_views(on, a.as_tf32(), b.as_tf32(), d),
-        }
-    }
-
     fn multiply(
-        on: &Stream,
+        call: &mut Call<'_>,
         precision: Precision,
         [a, b]: [Matrix<'_, Self>; 2],
         d: MatrixMut<'_, Self>,
-        (alpha, beta): (f64, f64),
-        scratch: &mut Scratch,
-    ) -> GpuResult<()> {
-        let options = Options::new().alpha(alpha as f32).beta(beta as f32);
+        scale: (f64, f64),
+    ) -> Result<(), Error> {
+        let options = options(scale);
         match precision {
-            Precision::Default => registers_into(on, a, b, d, options),
-            Precision::Tf32 => matmul_into(on, a.as_tf32(), b.as_tf32(), d, options, scratch),
-            Precision::ThreeTf32 => three_tf32_into(on, a, b, d, options),
+            Precision::Default => call.enqueue(|on| registers_into(on, a, b, d, options)),
+            Precision::Tf32 => tensor_cores(call, [a.as_tf32(), b.as_tf32()], d, options),
+            Precision::ThreeTf32 => call.enqueue(|on| three_tf32_into(on, a, b, d, options)),
         }
     }
 }
 
 impl Product for f64 {
-    fn scratch_bytes(
-        on: &Stream,
-        _: Precision,
-        [a, b]: [Matrix<'_, Self>; 2],
-        d: &MatrixMut<'_, Self>,
-    ) -> GpuResult<usize> {
-        double_scratch_bytes(on, a, b, d)
-    }
-
     fn multiply(
-        on: &Stream,
+        call: &mut Call<'_>,
         _: Precision,
         [a, b]: [Matrix<'_, Self>; 2],
         d: MatrixMut<'_, Self>,
         scale: (f64, f64),
-        scratch: &mut Scratch,
-    ) -> GpuResult<()> {
-        double_into(on, a, b, d, scale, None, scratch)
+    ) -> Result<(), Error> {
+        let bytes = call.enqueue(|on| double_scratch_bytes(on, a, b, &d))?;
+        call.enqueue_with(bytes, |on, scratch| double_into(on, a, b, d, scale, None, scratch))
     }
+}
+
+/// The scale of products that are added in f32.
+fn options<'a, D: Pod>((alpha, beta): (f64, f64)) -> Options<'a, D> {
+    Options::new().alpha(alpha as f32).beta(beta as f32)
+}
+
+fn tensor_cores<T: Factor, D: Pod>(
+    call: &mut Call<'_>,
+    [a, b]: [Matrix<'_, T>; 2],
+    d: MatrixMut<'_, D>,
+    options: Options<'_, D>,
+) -> Result<(), Error>
+where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    let bytes = call.enqueue(|on| scratch_bytes_of_views(on, a, b, &d))?;
+    call.enqueue_with(bytes, |on, scratch| matmul_into(on, a, b, d, options, scratch))
 }
 
 /// The layout that C has passed.

@@ -33,7 +33,7 @@ pub unsafe extern "C" fn ferrowarp_random_uniform(
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_type!(call, r#type, [f32 f64], T => {
                 let mut out = call.write::<T>("out", out, n)?;
-                call.enqueue(|on| random::uniform_into(on, &mut out.get_mut(), seed, offset))
+                call.enqueue(|on| random::uniform_into(on, &mut out, seed, offset))
             })
         })
     }
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn ferrowarp_random_normal(
             let n = call.len("n", n)?;
             let mut out = call.write::<f32>("out", out.cast(), n)?;
             call.enqueue(|on| {
-                random::normal_scaled_into(on, &mut out.get_mut(), seed, offset, mean, deviation)
+                random::normal_scaled_into(on, &mut out, seed, offset, mean, deviation)
             })
         })
     }
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn ferrowarp_random_integers(
                 let range = range::<T>(call, low, high)?;
                 let mut out = call.write::<T>("out", out, n)?;
                 call.enqueue(|on| {
-                    random::integers_in_range_into(on, &mut out.get_mut(), range, seed, offset)
+                    random::integers_in_range_into(on, &mut out, range, seed, offset)
                 })
             })
         })

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn ferrowarp_reduce(
                         let x = call.read::<T>("x", x, n)?;
                         let mut out = call.write::<$total>("out", out, 1)?;
                         call.enqueue_with(reduce::scratch_bytes(), |on, scratch| {
-                            reduce::$into(on, &x.get(), &mut out.get_mut(), scratch)
+                            reduce::$into(on, &x, &mut out, scratch)
                         })
                     })
                 };
@@ -110,8 +110,8 @@ pub unsafe extern "C" fn ferrowarp_segmented_reduce(
                         let offsets = call.read::<u64>("offsets", offsets.cast(), n_offsets)?;
                         let mut out = call.write::<$total>("out", out, segments)?;
                         call.enqueue_with(reduce::segments_scratch_bytes(segments, n), |on, scratch| {
-                            let (offsets, out) = (offsets.get(), &mut out.get_mut());
-                            reduce::$into(on, &x.get(), &offsets, out, scratch)
+                            let (offsets, out) = (offsets.as_slice(), &mut out);
+                            reduce::$into(on, &x, &offsets, out, scratch)
                         })
                     })
                 };

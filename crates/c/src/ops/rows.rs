@@ -41,7 +41,7 @@ pub unsafe extern "C" fn ferrowarp_softmax(
                 }
                 call.enqueue(|on| {
                     let into = if is_log { softmax::log_softmax_into } else { softmax::softmax_into };
-                    into(on, &x.get(), columns, &mut out.get_mut())
+                    into(on, &x, columns, &mut out)
                 })
             })
         })
@@ -136,10 +136,10 @@ unsafe fn norm(
                 }
                 let norm = if is_centered { Norm::layer(columns) } else { Norm::rms(columns) };
                 let norm = norm.epsilon(epsilon);
-                let norm = residual.iter().fold(norm, |norm, own| norm.residual(own.get()));
-                let norm = weight.iter().fold(norm, |norm, own| norm.weight(own.get()));
-                let norm = bias.iter().fold(norm, |norm, own| norm.bias(own.get()));
-                call.enqueue(|on| norm_into(on, &norm, &x.get(), &mut out.get_mut()))
+                let norm = residual.iter().fold(norm, |norm, own| norm.residual(own.as_slice()));
+                let norm = weight.iter().fold(norm, |norm, own| norm.weight(own.as_slice()));
+                let norm = bias.iter().fold(norm, |norm, own| norm.bias(own.as_slice()));
+                call.enqueue(|on| norm_into(on, &norm, &x, &mut out))
             })
         })
     }

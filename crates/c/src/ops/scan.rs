@@ -41,7 +41,7 @@ pub unsafe extern "C" fn ferrowarp_scan(
                         let x = call.read::<T>("x", x, n)?;
                         let mut out = call.write::<T>("out", out, n)?;
                         call.enqueue_with(scan::scratch_bytes::<T, $by>(n), |on, scratch| {
-                            scan::by_into(on, $by, form, &x.get(), &mut out.get_mut(), scratch)
+                            scan::by_into(on, $by, form, &x, &mut out, scratch)
                         })
                     })
                 };

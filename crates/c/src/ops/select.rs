@@ -34,22 +34,9 @@ pub unsafe extern "C" fn ferrowarp_select(
     out: *mut c_void,
     count: *mut u64,
 ) -> Status {
+    let arrays = Arrays { x, flags, n, out, count };
     // SAFETY: the caller's promise.
-    unsafe {
-        run("ferrowarp_select", handle, |call| {
-            let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
-            with_element!(call, r#type, T => {
-                let x = call.read::<T>("x", x, n)?;
-                let flags = call.read::<u8>("flags", flags.cast(), n)?;
-                let mut out = call.write::<T>("out", out, n)?;
-                let mut count = call.write::<u64>("count", count.cast(), 1)?;
-                call.enqueue_with(select::scratch_bytes::<T>(n), |on, scratch| {
-                    let (flags, out) = (flags.get(), &mut out.get_mut());
-                    select::by_into(on, Flagged(&flags), &x.get(), out, &mut count.get_mut(), scratch)
-                })
-            })
-        })
-    }
+    unsafe { by_flags("ferrowarp_select", handle, r#type, arrays, Others::Dropped) }
 }
 
 /// As ferrowarp_select(), and the other elements follow in `out: [n]`, in reversed order.
@@ -66,9 +53,39 @@ pub unsafe extern "C" fn ferrowarp_partition(
     out: *mut c_void,
     count: *mut u64,
 ) -> Status {
+    let arrays = Arrays { x, flags, n, out, count };
+    // SAFETY: the caller's promise.
+    unsafe { by_flags("ferrowarp_partition", handle, r#type, arrays, Others::Follow) }
+}
+
+/// The arrays of a selection by flags.
+struct Arrays {
+    x: *const c_void,
+    flags: *const u8,
+    n: i64,
+    out: *mut c_void,
+    count: *mut u64,
+}
+
+/// What becomes of elements whose flag is 0.
+#[derive(Clone, Copy)]
+enum Others {
+    Dropped,
+    Follow,
+}
+
+/// # Safety
+/// As [`ferrowarp_select`].
+unsafe fn by_flags(
+    operation: &'static str,
+    handle: *const Handle,
+    r#type: MaybeUninit<ElementType>,
+    Arrays { x, flags, n, out, count }: Arrays,
+    others: Others,
+) -> Status {
     // SAFETY: the caller's promise.
     unsafe {
-        run("ferrowarp_partition", handle, |call| {
+        run(operation, handle, |call| {
             let (r#type, n) = (call.code("type", r#type)?, call.len("n", n)?);
             with_element!(call, r#type, T => {
                 let x = call.read::<T>("x", x, n)?;
@@ -76,9 +93,11 @@ pub unsafe extern "C" fn ferrowarp_partition(
                 let mut out = call.write::<T>("out", out, n)?;
                 let mut count = call.write::<u64>("count", count.cast(), 1)?;
                 call.enqueue_with(select::scratch_bytes::<T>(n), |on, scratch| {
-                    let (flags, out) = (flags.get(), &mut out.get_mut());
-                    let count = &mut count.get_mut();
-                    select::partition_into(on, Flagged(&flags), &x.get(), out, count, scratch)
+                    let (flagged, out, count) = (Flagged(&flags), &mut out, &mut count);
+                    match others {
+                        Others::Dropped => select::by_into(on, flagged, &x, out, count, scratch),
+                        Others::Follow => select::partition_into(on, flagged, &x, out, count, scratch),
+                    }
                 })
             })
         })
@@ -111,8 +130,8 @@ pub unsafe extern "C" fn ferrowarp_unique(
                 let mut out = call.write::<T>("out", out, n)?;
                 let mut count = call.write::<u64>("count", count.cast(), 1)?;
                 call.enqueue_with(select::scratch_bytes::<T>(n), |on, scratch| {
-                    let (out, count) = (&mut out.get_mut(), &mut count.get_mut());
-                    select::by_into(on, Unique, &x.get(), out, count, scratch)
+                    let (out, count) = (&mut out, &mut count);
+                    select::by_into(on, Unique, &x, out, count, scratch)
                 })
             })
         })
@@ -147,8 +166,8 @@ pub unsafe extern "C" fn ferrowarp_run_lengths(
                 let mut lengths = call.write::<u32>("lengths", lengths.cast(), n)?;
                 let mut count = call.write::<u64>("count", count.cast(), 1)?;
                 call.enqueue_with(select::run_lengths_scratch_bytes::<T>(n), |on, scratch| {
-                    let (values, lengths) = (&mut values.get_mut(), &mut lengths.get_mut());
-                    select::run_lengths_into(on, &x.get(), values, lengths, &mut count.get_mut(), scratch)
+                    let (values, lengths) = (&mut values, &mut lengths);
+                    select::run_lengths_into(on, &x, values, lengths, &mut count, scratch)
                 })
             })
         })

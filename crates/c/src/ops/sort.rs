@@ -65,8 +65,8 @@ pub unsafe extern "C" fn ferrowarp_sort(
                 let keys = if is_in_place { None } else { Some(call.read::<T>("keys", keys, n)?) };
                 let mut out = call.write::<T>("out", out, n)?;
                 call.enqueue_with(sort::scratch_bytes::<T>(n), |on, scratch| match &keys {
-                    Some(keys) => sort::sort_into(on, &keys.get(), &mut out.get_mut(), options, scratch),
-                    None => sort::sort_in_place(on, &mut out.get_mut(), options, scratch),
+                    Some(keys) => sort::sort_into(on, keys, &mut out, options, scratch),
+                    None => sort::sort_in_place(on, &mut out, options, scratch),
                 })
             })
         })
@@ -107,10 +107,10 @@ pub unsafe extern "C" fn ferrowarp_sort_pairs(
                 let mut keys = call.write::<K>("out_keys", out_keys, n)?;
                 let mut values = call.write::<V>("out_values", out_values, n)?;
                 call.enqueue_with(sort::pairs_scratch_bytes::<K, V>(n), |on, scratch| {
-                    let (keys, values) = (&mut keys.get_mut(), &mut values.get_mut());
+                    let (keys, values) = (&mut keys, &mut values);
                     match &inputs {
                         Some((x, y)) => {
-                            let inputs = (&x.get(), &y.get());
+                            let inputs = (x, y);
                             sort::sort_pairs_into(on, inputs, (keys, values), options, scratch)
                         }
                         None => sort::sort_pairs_in_place(on, keys, values, options, scratch),
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn ferrowarp_argsort(
                 let x = call.read::<T>("x", x, n)?;
                 let mut indices = call.write::<u32>("indices", indices.cast(), n)?;
                 call.enqueue_with(sort::argsort_scratch_bytes::<T>(n), |on, scratch| {
-                    sort::argsort_into(on, &x.get(), &mut indices.get_mut(), options, scratch)
+                    sort::argsort_into(on, &x, &mut indices, options, scratch)
                 })
             })
         })
@@ -182,8 +182,8 @@ pub unsafe extern "C" fn ferrowarp_top_k(
                 let mut out = call.write::<T>("out", out, k)?;
                 let mut indices = call.write::<u32>("indices", indices.cast(), k)?;
                 call.enqueue_with(sort::top_k_scratch_bytes::<T>(n, k), |on, scratch| {
-                    let results = (&mut out.get_mut(), &mut indices.get_mut());
-                    sort::top_k_into(on, &x.get(), results, which, scratch)
+                    let results = (&mut out, &mut indices);
+                    sort::top_k_into(on, &x, results, which, scratch)
                 })
             })
         })

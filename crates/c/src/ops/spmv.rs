@@ -152,7 +152,7 @@ pub unsafe extern "C" fn ferrowarp_spmv(
                 let matrix = T::unwrap(&matrix.values).expect("the type is that of the values");
                 let x = call.read::<T>("x", x, matrix.width())?;
                 let mut y = call.write::<T>("y", y, matrix.rows())?;
-                call.enqueue_with(scratch_bytes(matrix), |on, scratch| spmv_into(on, matrix, &x.get(), &mut y.get_mut(), scratch))
+                call.enqueue_with(scratch_bytes(matrix), |on, scratch| spmv_into(on, matrix, &x, &mut y, scratch))
             })
         })
     }

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn ferrowarp_transpose(
                     return Ok(());
                 }
                 call.enqueue(|on| {
-                    transpose::batched(on, &x.get(), &mut out.get_mut(), columns, rows, batches)
+                    transpose::batched(on, &x, &mut out, columns, rows, batches)
                 })
             })
         })

@@ -31,6 +31,7 @@ static void test_handles(void) {
     none = NULL;
     REFUSED(FERROWARP_STATUS_NULL_POINTER, "`handle` is null", ferrowarp_sort(NULL, F32, ASCENDING, x, y, N));
     REFUSED(FERROWARP_STATUS_NULL_POINTER, "`handle` is null", ferrowarp_synchronize(NULL));
+    REFUSED(FERROWARP_STATUS_NULL_POINTER, "`handle` is null", ferrowarp_load_kernels(NULL));
     REFUSED(FERROWARP_STATUS_NULL_POINTER, "`handle` is null", ferrowarp_is_emulated(NULL, &emulated));
     REFUSED(FERROWARP_STATUS_NULL_POINTER, "`emulated` is null", ferrowarp_is_emulated(handle, NULL));
     OK(ferrowarp_destroy(NULL));

@@ -597,6 +597,9 @@ int main(void) {
     OK(ferrowarp_create(&handle, 0, NULL));
     bool emulated = false;
     OK(ferrowarp_is_emulated(handle, &emulated));
+    // One by one the driver compiles them for longer than the rest takes.
+    if (!emulated)
+        OK(ferrowarp_load_kernels(handle));
     for (size_t t = 0; t < LEN(ALL_TYPES); t++) {
         ferrowarp_type type = ALL_TYPES[t];
         for (size_t s = 0; s < LEN(SIZES); s++) {

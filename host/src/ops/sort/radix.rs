@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite};
 use kernels_gpu::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
-use kernels_gpu::sort::{NoValue, Order, planned_passes};
+use kernels_gpu::sort::{NoValue, Order, planned_passes, segments};
 
 use super::keys::{KeyWord, SortWith};
 use super::{SortKey, SortOptions, SortValue};
@@ -29,17 +29,19 @@ pub struct RadixSort {
     limits: TileLimits,
 }
 
-/// How many tiles there are of a kind: fewer in tests.
+/// How many tiles there are of a kind, and whether few keys are sorted without them: fewer in tests, and no.
 #[derive(Clone, Copy)]
 struct TileLimits {
     /// A group has 2 to the power of this tiles.
     group_bits: u32,
     /// The most tiles of few keys.
     few_tiles: usize,
+    /// Whether one block sorts as many keys as it holds.
+    by_block: bool,
 }
 
 impl TileLimits {
-    const KERNEL: Self = Self { group_bits: GROUP_BITS, few_tiles: FEW_TILES };
+    const KERNEL: Self = Self { group_bits: GROUP_BITS, few_tiles: FEW_TILES, by_block: true };
 
     /// The tiles of keys and values of these sizes.
     fn tiling(self, [key_bytes, value_bytes]: [usize; 2]) -> Tiling {
@@ -65,16 +67,33 @@ impl RadixSort {
         Ok(Self { n, order, bits, in_place: false, indexed: false, limits })
     }
 
-    /// The control words, the spare keys and values, and another part.
+    /// What the kernels work in; the spare keys and values, and another part.
     fn parts<'a>(
         self,
         on: &impl AsStream,
         sizes: [usize; 2],
         other: usize,
         scratch: &'a mut Scratch,
-    ) -> GpuResult<[DeviceSliceMut<'a, u8>; 4]> {
-        Ok(scratch.parts(on, self.limits.part_bytes(self.n, sizes, other))?.1)
+    ) -> GpuResult<(Work<'a>, [DeviceSliceMut<'a, u8>; 3])> {
+        let bytes = self.limits.part_bytes(self.n, sizes, other);
+        let (bounds, [control, spare, spare_values, other]) =
+            scratch.bounds_and_parts(on, bytes)?;
+        Ok((Work { bounds, control }, [spare, spare_values, other]))
     }
+}
+
+/// The most keys that one block holds, of keys and values of these sizes.
+pub const fn most_in_block([key_bytes, value_bytes]: [usize; 2]) -> usize {
+    let is_long = key_bytes > 4 || value_bytes > 4;
+    segments::THREADS * if is_long { segments::LONG } else { segments::SHORT }
+}
+
+/// What the kernels of a sort work in, beside spare keys and values.
+pub struct Work<'a> {
+    /// Those of a segment of all keys.
+    pub bounds: DeviceSliceMut<'a, u64>,
+    /// The control words.
+    pub control: DeviceSliceMut<'a, u8>,
 }
 
 /// Bytes of the control words, of the spare keys and of the spare values for `n` pairs of these sizes.
@@ -122,9 +141,9 @@ pub fn keys<K: SortKey>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let sort = RadixSort { in_place: input.is_none(), ..sort };
-    let [control, mut spare, ..] = sort.parts(on, [size_of::<K>(), 0], 0, scratch)?;
+    let (work, [mut spare, ..]) = sort.parts(on, [size_of::<K>(), 0], 0, scratch)?;
     let keys = Buffers::<K::Bits>::new(input, out, &mut spare);
-    run(on, sort, keys, Buffers::<NoValue>::none(), control)
+    run(on, sort, keys, Buffers::<NoValue>::none(), work)
 }
 
 /// Sorts keys with values; in place if there is no `input`.
@@ -137,17 +156,17 @@ pub fn pairs<K: SortKey, V: SortValue>(
 ) -> GpuResult<()> {
     let sort = RadixSort { in_place: input.is_none(), ..sort };
     let sizes = [size_of::<K>(), size_of::<V>()];
-    let [control, mut spare, mut spare_values, _] = sort.parts(on, sizes, 0, scratch)?;
+    let (work, [mut spare, mut spare_values, _]) = sort.parts(on, sizes, 0, scratch)?;
     let (input, values) = input.unzip();
     let keys = Buffers::<K::Bits>::new(input, out, &mut spare);
     match size_of::<V>() {
         4 => {
             let values = Buffers::<u32>::new(values, out_values, &mut spare_values);
-            run(on, sort, keys, values, control)
+            run(on, sort, keys, values, work)
         }
         _ => {
             let values = Buffers::<u64>::new(values, out_values, &mut spare_values);
-            run(on, sort, keys, values, control)
+            run(on, sort, keys, values, work)
         }
     }
 }
@@ -162,27 +181,48 @@ pub fn indices<K: SortKey>(
 ) -> GpuResult<()> {
     let sort = RadixSort { indexed: true, ..sort };
     let [key, index] = [size_of::<K>(), size_of::<u32>()];
-    let [control, mut spare, mut spare_indices, mut sorted] =
+    let (work, [mut spare, mut spare_indices, mut sorted]) =
         sort.parts(on, [key, index], sort.n * key, scratch)?;
     let keys = Buffers::<K::Bits>::new(Some(input), &mut sorted, &mut spare);
     let indices = Buffers::<u32>::new(None::<&DeviceBuffer<u32>>, out, &mut spare_indices);
-    run(on, sort, keys, indices, control)
+    run(on, sort, keys, indices, work)
+}
+
+/// Sorts keys and their indices, no more than [`most_in_block`].
+pub fn in_block<K: SortKey>(
+    on: &impl AsStream,
+    sort: RadixSort,
+    input: &impl DeviceRead<K>,
+    (out, out_indices): (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
+    bounds: &DeviceSliceMut<'_, u64>,
+) -> GpuResult<()> {
+    let mut keys =
+        Buffers::<K::Bits> { input: As::new(input), out: AsMut::new(out), spare: AsMut::none() };
+    let mut indices =
+        Buffers::<u32> { input: As::none(), out: AsMut::new(out_indices), spare: AsMut::none() };
+    // SAFETY: inputs and results have `n` elements, and indices no input; a block that holds all keys uses no spare ones. The bounds are
+    // those of all keys.
+    unsafe { K::Bits::segments(on.as_stream(), &sort, &As::new(bounds), &mut keys, &mut indices) }
 }
 
 /// Enqueues the histogram, then a pass for each digit. Which of the passes have work, and from where to where they go, the
-/// histogram plans.
+/// histogram plans. As many keys as one block holds are sorted by one, in one launch, unless they are sorted where they are.
 pub fn run<W: KeyWord + SortWith<V>, V>(
     on: &impl AsStream,
     sort: RadixSort,
     mut keys: Buffers<'_, W>,
     mut values: Buffers<'_, V>,
-    control: DeviceSliceMut<'_, u8>,
+    Work { bounds, control }: Work<'_>,
 ) -> GpuResult<()> {
     let RadixSort { n, order, bits: (begin, end), in_place, indexed, limits } = sort;
     if n == 0 {
         return Ok(());
     }
     let stream = on.as_stream();
+    if limits.by_block && !in_place && n <= most_in_block([size_of::<W>(), size_of::<V>()]) {
+        // SAFETY: the bounds are those of all keys; each array has `n` elements, or none where there are no values.
+        return unsafe { W::segments(stream, &sort, &As::new(&bounds), &mut keys, &mut values) };
+    }
     let mut control = control.into_cast::<u32>()?;
     control.clear()?;
     let written = keys.out.as_read();
@@ -244,7 +284,7 @@ mod tests {
     /// Both lengths of tiles for each kind of keys and values: as if two tiles of few keys were the most.
     #[test]
     fn longer_arrays_have_longer_tiles() {
-        let limits = TileLimits { few_tiles: 2, ..TileLimits::KERNEL };
+        let limits = TileLimits { few_tiles: 2, by_block: false, ..TileLimits::KERNEL };
         let (short, long) = (2 * THREADS * FEW_SHORT, 2 * THREADS * FEW_LONG);
         for n in [short - 1, short, short + 1, THREADS * SHORT + 1] {
             check(n, limits, |key| key as u32, |i| i as u32);
@@ -253,6 +293,24 @@ mod tests {
             check(n, limits, |key| key as u32, |i| i as u64);
             check(n, limits, |key| key, |i| i as u32);
             check(n, limits, |key| key, |i| i as i64);
+        }
+    }
+
+    /// One block sorts as many as it holds, and several sort one more.
+    #[test]
+    fn few_keys_are_sorted_by_one_block() {
+        let limits = TileLimits::KERNEL;
+        for n in [1, 32, 33, 1000] {
+            check(n, limits, |key| key as u16, |i| i as u32);
+            check(n, limits, |key| key, |i| i as u64);
+        }
+        let (short, long) = (most_in_block([4, 4]), most_in_block([4, 8]));
+        assert_eq!((short, long), (7680, 3840));
+        for n in [short - 1, short, short + 1] {
+            check(n, limits, |key| key as u32, |i| i as u32);
+        }
+        for n in [long - 1, long, long + 1] {
+            check(n, limits, |key| key as u32, |i| i as u64);
         }
     }
 
@@ -279,7 +337,7 @@ mod tests {
     #[test]
     fn groups_of_tiles_follow_one_another() {
         for few_tiles in [0, FEW_TILES] {
-            let limits = TileLimits { group_bits: 1, few_tiles };
+            let limits = TileLimits { group_bits: 1, few_tiles, by_block: false };
             check(45_000, limits, |key| key as u32, |i| i as u32);
         }
     }
