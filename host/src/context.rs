@@ -261,7 +261,22 @@ impl Context {
     /// Whether other code has reset the device or destroyed the context: everything of the context went with it, and an NVIDIA
     /// driver may crash if it is given a handle of what is gone.
     fn is_destroyed(&self) -> bool {
-        self.lost.get().and_then(|cause| cause.driver()).is_some_and(means_destroyed)
+        let cause = self.lost.get().and_then(|cause| cause.driver());
+        cause.is_some_and(|driver| self.means_destroyed(driver))
+    }
+
+    /// Whether the error is that of a context that does not exist any more.
+    fn means_destroyed(&self, error: &DriverError) -> bool {
+        const INVALID_CONTEXT: u32 = 201;
+        const CONTEXT_IS_DESTROYED: u32 = 709;
+        match error.code() {
+            CONTEXT_IS_DESTROYED => true,
+            // Other functions return it where no context is current, and a primary context is retained.
+            INVALID_CONTEXT => {
+                error.operation() == SET_CURRENT && matches!(self.driver.end, End::Owner(_))
+            }
+            _ => false,
+        }
     }
 
     /// Like [`release`](Self::release), for a drop that may happen in a host callback: the call is then made later.
@@ -323,7 +338,7 @@ impl Context {
     /// Remembers the first error that ended the context, and returns that one from then on.
     fn remember_if_lost(&self, error: GpuError) -> GpuError {
         match error.driver() {
-            Some(driver) if is_sticky(driver.code()) || means_destroyed(driver) => {
+            Some(driver) if is_sticky(driver.code()) || self.means_destroyed(driver) => {
                 let panic = self.states().find_map(ContextState::take_panic).map(Box::new);
                 let error = match panic {
                     Some(panic) => GpuError::FaultAfterPanic { panic, fault: Box::new(error) },
@@ -357,18 +372,6 @@ impl Drop for Context {
 
 /// The name of the driver function that makes a context current.
 const SET_CURRENT: &str = "cuCtxSetCurrent";
-
-/// Whether the error is that of a context that does not exist any more.
-fn means_destroyed(error: &DriverError) -> bool {
-    const INVALID_CONTEXT: u32 = 201;
-    const CONTEXT_IS_DESTROYED: u32 = 709;
-    match error.code() {
-        CONTEXT_IS_DESTROYED => true,
-        // Other functions return it where no context is current.
-        INVALID_CONTEXT => error.operation() == SET_CURRENT,
-        _ => false,
-    }
-}
 
 /// The driver's context, and how it ends.
 struct DriverContext {
