@@ -7,7 +7,7 @@ use cuda_std::{bf16, f16};
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
     Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, double_scratch_bytes,
-    matmul_into, registers_into, scratch_bytes_of_views, three_tf32_into,
+    matmul_into, registers_into, scratch_bytes_of_views, three_tf32_into, three_tf32_scratch_bytes,
 };
 use ferrowarp::{GpuResult, Stream};
 
@@ -172,7 +172,8 @@ impl Product for f32 {
         d: &MatrixMut<'_, Self>,
     ) -> GpuResult<usize> {
         match precision {
-            Precision::Default | Precision::ThreeTf32 => Ok(0),
+            Precision::Default => Ok(0),
+            Precision::ThreeTf32 => three_tf32_scratch_bytes(on, a, b, d),
             Precision::Tf32 => scratch_bytes_of_views(on, a.as_tf32(), b.as_tf32(), d),
         }
     }
@@ -189,7 +190,7 @@ impl Product for f32 {
         match precision {
             Precision::Default => registers_into(on, a, b, d, options),
             Precision::Tf32 => matmul_into(on, a.as_tf32(), b.as_tf32(), d, options, scratch),
-            Precision::ThreeTf32 => three_tf32_into(on, a, b, d, options),
+            Precision::ThreeTf32 => three_tf32_into(on, a, b, d, options, scratch),
         }
     }
 }

@@ -36,6 +36,7 @@ mod produce;
 mod promotion;
 mod scaled;
 mod schedule;
+mod singles;
 mod tile;
 
 use self::boxes::BoxWriter;
@@ -62,6 +63,7 @@ pub use self::scaled::scaled_shared_bytes;
 use self::schedule::Passes;
 pub use self::schedule::{Schedule, Work};
 pub(super) use self::schedule::{divide, part};
+pub use self::singles::hopper_three_tf32;
 pub use self::tile::*;
 
 /// Barriers: those of the stages, and of [`ClusterSums`].
