@@ -42,6 +42,7 @@ pub mod scaling;
 #[cfg(feature = "entries")]
 pub mod shipped;
 pub mod skinny;
+pub mod tf32;
 pub mod tiled;
 mod value;
 pub mod warps;

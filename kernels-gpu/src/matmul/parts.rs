@@ -4,15 +4,13 @@
 
 use super::Strides;
 use super::form::take_turn;
-use super::hopper::divide;
 use super::pack::TILE;
+use super::tf32::{DEPTH, split};
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::shared::Tile;
 use cuda_std::unroll::build;
 
-/// Elements along K whose parts are neighbours: as many as a stage has.
-pub const DEPTH: usize = 32;
 /// Elements that a thread moves at a time: 16 bytes.
 const VECTOR: usize = 4;
 /// Threads along a row of the tile, and down the tile.
@@ -70,18 +68,6 @@ pub const fn place(k: usize) -> usize {
     k / DEPTH * 2 * DEPTH + k % DEPTH
 }
 
-/// The nearest TF32 of the bits of an `f32`, and the bits of the rest, half of the last bit that tensor cores read added: they cut off the 13 bits after it. The rest of an
-/// infinity and of NaN is NaN.
-#[inline(always)]
-#[must_use]
-pub const fn split(bits: u32) -> [u32; 2] {
-    const HALF: u32 = 0x1000;
-    const UPPER: u32 = !(2 * HALF - 1);
-    let upper = f32::from_bits(bits.wrapping_add(HALF) & UPPER);
-    let rest = f32::from_bits(bits) - upper;
-    [upper.to_bits(), rest.to_bits().wrapping_add(HALF)]
-}
-
 /// Copies tile by tile. Launch [`PartsPacking::blocks`].
 ///
 /// # Safety
@@ -96,9 +82,11 @@ pub unsafe fn pack_parts(
 ) {
     take_turn();
     let (rows, k) = (packing.rows as usize, packing.k as usize);
-    let (rest, x) = divide(thread::block_idx_x(), packing.k.div_ceil(TILE as u32));
-    let (batch, y) = divide(rest, packing.rows.div_ceil(TILE as u32));
-    let (left, top, batch) = (x as usize * TILE, y as usize * TILE, batch as usize);
+    // A block exists only where there are tiles.
+    let (down, across) = (rows.div_ceil(TILE).max(1), k.div_ceil(TILE).max(1));
+    let at = thread::block_idx_x() as usize;
+    let (x, rest) = (at % across, at / across);
+    let (left, top, batch) = (x * TILE, rest % down * TILE, rest / down);
     let from = from.as_ptr();
     let row_len = packing.row_len() as usize;
     let to = to.as_mut_ptr().wrapping_add((batch * rows + top) * row_len);

@@ -2,9 +2,6 @@
 
 use cuda_std_macros::gpu_only;
 
-#[cfg(target_os = "cuda")]
-use super::warpgroup::{lower_registers, raise_registers};
-
 /// The tiles of a matrix, in an order for blocks that take one after the other: neighbours share rows and columns of tiles, so that blocks that run
 /// together read what the L2 cache has.
 ///
@@ -74,29 +71,22 @@ pub enum WarpgroupRole {
 }
 
 impl WarpgroupRole {
-    /// The role of this thread's warpgroup. A producer gives registers back, and keeps `COPYING` a thread; a consumer gets `MULTIPLYING`.
+    /// The role of this thread's warpgroup.
     ///
-    /// Branch on it at once: registers belong to a branch. Behind both branches the block meets again
-    /// ([`sync_threads`](crate::thread::sync_threads)), else the assembler lets multiplications wait for each other.
+    /// Registers belong to a branch: the producer's begins with [`lower_registers`](super::lower_registers), and that of the consumers with
+    /// [`raise_registers`](super::raise_registers). Behind both branches the block meets again ([`sync_threads`](crate::thread::sync_threads)), else the assembler
+    /// lets multiplications wait for each other.
     ///
     /// # Safety
-    /// - All threads of the block call this together, once; it has warpgroups alone.
-    /// - The kernel has a fixed block and `min_blocks = 1`, and what all threads get is not more than the block's registers at entry:
-    ///   with two consumers, 168 a thread, so 40 and 232.
+    /// All lanes of each warp call this together.
     #[gpu_only]
     #[inline(always)]
     #[must_use]
-    pub unsafe fn take<const COPYING: u32, const MULTIPLYING: u32>() -> Self {
-        // SAFETY: the caller's promise: whole warpgroups take each branch. All lanes of a warp have the same number, which the assembler sees by the shuffle.
-        unsafe {
-            let group = crate::warp::warp_shuffle_idx(!0, super::warpgroup_id() as u32, 0, 32).0;
-            if group == 0 {
-                lower_registers::<COPYING>();
-                Self::Producer
-            } else {
-                raise_registers::<MULTIPLYING>();
-                Self::Consumer(group as usize - 1)
-            }
+    pub unsafe fn current() -> Self {
+        // SAFETY: the caller's promise. All lanes of a warp have the same number, which the assembler sees by the shuffle.
+        match unsafe { crate::warp::warp_shuffle_idx(!0, super::warpgroup_id() as u32, 0, 32).0 } {
+            0 => Self::Producer,
+            group => Self::Consumer(group as usize - 1),
         }
     }
 }

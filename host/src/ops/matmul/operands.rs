@@ -211,7 +211,7 @@ impl Operand {
         Ok(self.copied_to(address, packing.rows, packing.leading))
     }
 
-    /// A copy of it at an address: so many rows a matrix, contiguous along K, with a distance from one to the next.
+    /// A copy of it at an address, contiguous along K: with `rows` a matrix, and `leading` elements from one to the next.
     pub fn copied_to(self, address: u64, rows: u32, leading: u32) -> Self {
         let row = u64::from(leading);
         let batch = if self.strides.batch == 0 { 0 } else { u64::from(rows) * row };

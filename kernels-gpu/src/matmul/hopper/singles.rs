@@ -1,7 +1,7 @@
 //! Products of f32 as three of TF32: an upper and a lower part of each element, without the product of the lower parts.
 //!
 //! `wgmma` takes both operands along K, and rounds nothing: [`pack_parts`](fn@super::super::parts::pack_parts) writes a copy of A and of B before, with the
-//! upper and the lower part of [`DEPTH`](super::super::parts::DEPTH) elements along K in turn. So the stages come in pairs, and the producer is that of the other products. From
+//! upper and the lower part of [`DEPTH`](super::super::tf32::DEPTH) elements along K in turn. So the stages come in pairs, and the producer is that of the other products. From
 //! a pair of stages three products are computed, of which only the last one, that of the upper parts, is of the size of the sums: the small ones come first.
 //!
 //! Tensor cores cut off what is below the last bit of a sum, so that the sums over a pair, 32 along K, are sums of their own, which ordinary
@@ -11,14 +11,14 @@
 use super::super::Plain;
 use super::super::beside::Beside;
 use super::super::form::{SQUARE, WIDE, take_turn};
-use super::super::parts;
+use super::super::tf32;
 use super::consume::operands;
 use super::*;
 use cuda_std::unrolled;
 
 /// The columns of the sums over a pair of stages.
 const CHAIN: usize = 128;
-const _: () = assert!(parts::DEPTH == depth(size_of::<f32>()));
+const _: () = assert!(tf32::DEPTH == depth(size_of::<f32>()));
 
 /// `D = alpha · A·B + beta · C` of f32; `N` columns of D a tile.
 ///

@@ -10,7 +10,7 @@
 
 use super::{SIDE, WARP_COLUMNS, WARP_ROWS};
 use crate::matmul::bytes::Byte;
-use crate::matmul::parts::split;
+use crate::matmul::tf32::split;
 use bytemuck::Pod;
 use core::marker::PhantomData;
 use cuda_std::intrinsics::byte_perm;
