@@ -15,7 +15,7 @@ use ferrowarp::ops::matmul::{
 };
 use ferrowarp::{GpuError, GpuResult};
 use kernels_gpu::matmul::form::{MIDDLE, SQUARE};
-use kernels_gpu::matmul::hopper::hopper_scaled;
+use kernels_gpu::matmul::hopper::{hopper_blocks, hopper_scaled};
 use kernels_gpu::matmul::warps::warps_scaled;
 use kernels_gpu::matmul::{Factor, Value};
 use rand::rngs::StdRng;
@@ -214,18 +214,23 @@ impl<T: Narrow, U: Narrow> Rig<T, U> {
         }
     }
 
+    /// The scales of A and B.
+    fn scales(&self) -> Scales<'_> {
+        Scales::new().a(self.of_a.scale()).b(self.of_b.scale())
+    }
+
     /// D, and its largest magnitude, by a choice.
     fn run<D: Result8>(&self, before: &Both<D>, choice: Option<Choice>) -> GpuResult<(Vec<D>, f32)>
     where
         warps_scaled<T, U, D>: Instance,
         hopper_scaled<T, U, D, MIDDLE>: Instance,
         hopper_scaled<T, U, D, SQUARE>: Instance,
+        hopper_blocks<T, U, D>: Instance,
     {
         let mut d = upload(&before.host);
         let mut largest = upload(&[0.0f32]);
         let of_d = self.case.of_d.map(|scale| upload(&[scale]));
-        let mut scales =
-            Scales::new().a(self.of_a.scale()).b(self.of_b.scale()).largest(&mut largest);
+        let mut scales = self.scales().largest(&mut largest);
         if let Some(of_d) = &of_d {
             scales = scales.d(of_d);
         }
@@ -265,6 +270,7 @@ impl<T: Narrow, U: Narrow> Rig<T, U> {
         warps_scaled<T, U, D>: Instance,
         hopper_scaled<T, U, D, MIDDLE>: Instance,
         hopper_scaled<T, U, D, SQUARE>: Instance,
+        hopper_blocks<T, U, D>: Instance,
     {
         let Case { sizes: [m, n, k], batches, gap, of_d, .. } = self.case;
         let mut count = 0;
@@ -274,7 +280,8 @@ impl<T: Narrow, U: Narrow> Rig<T, U> {
         });
         let mut view = upload(&before.host);
         let view = MatrixMut::new(&mut view, before.layout).unwrap();
-        let all = scaled_choices(gpu(), self.a.view(), self.b.view(), &view).unwrap();
+        let all =
+            scaled_choices(gpu(), self.a.view(), self.b.view(), &self.scales(), &view).unwrap();
         let of_d = f64::from(of_d.unwrap_or(1.0));
         for choice in all {
             let what = format!("{:?} by {choice}", self.case);
@@ -432,7 +439,8 @@ fn nan_infinity_and_zero_scales() {
         };
         let mut d = poisoned::<f32>(m * n);
         let view = MatrixMut::row_major(&mut d, m, n).unwrap();
-        for choice in scaled_choices(gpu(), view_a, view_b, &view).unwrap() {
+        let scales = Scales::new().a(scale).b(of_b);
+        for choice in scaled_choices(gpu(), view_a, view_b, &scales, &view).unwrap() {
             let mut d = poisoned::<f32>(m * n);
             let mut largest = upload(&[0.0f32]);
             let view = MatrixMut::row_major(&mut d, m, n).unwrap();
@@ -493,12 +501,11 @@ fn the_same_product_has_the_same_bits_and_takes_the_scratch_that_it_says() {
 
     let mut d = poisoned::<f32>(300 * 392);
     let view = MatrixMut::row_major(&mut d, 300, 392).unwrap();
-    let bytes = scaled_scratch_bytes(gpu(), rig.a.view(), rig.b.view(), &view).unwrap();
+    let (a, b, scales) = (rig.a.view(), rig.b.view(), rig.scales());
+    let bytes = scaled_scratch_bytes(gpu(), a, b, &scales, &view).unwrap();
     let mut scratch = Scratch::new(gpu()).unwrap();
     scratch.reserve(gpu(), bytes).unwrap();
     let reserved = scratch.size_bytes();
-    let scales = Scales::new().a(rig.of_a.scale()).b(rig.of_b.scale());
-    let (a, b) = (rig.a.view(), rig.b.view());
     scaled_into(gpu(), a, b, scales, view, Options::new(), &mut scratch).unwrap();
     assert_eq!((scratch.size_bytes(), d.to_vec().unwrap() == first), (reserved, true));
 }

@@ -12,7 +12,8 @@ use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{
     self, Kernel, Matrix, MatrixLayout, MatrixMut, Options, Order, double_into,
     double_scratch_bytes, explain_views, integer_choices, integer_into, integer_scratch_bytes,
-    matmul_into, naive_into, registers_into, three_tf32_into, tiled_into, warps_into,
+    matmul_into, naive_into, registers_into, three_tf32_choices, three_tf32_into,
+    three_tf32_scratch_bytes, tiled_into, warps_into,
 };
 use ferrowarp::{Gpu, GpuResult};
 use kernels_gpu::matmul::form::{MatmulKernel, SQUARE, WIDE};
@@ -219,6 +220,29 @@ fn tf32_by_warps(
     warps_into(gpu, a.as_tf32(), b.as_tf32(), d, options)
 }
 
+/// The product of f32 as three products of TF32.
+fn three_tf32(
+    gpu: &Gpu,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    d: MatrixMut<f32>,
+    options: Options<f32>,
+) -> GpuResult<()> {
+    three_tf32_into(gpu, a, b, d, options, &mut Scratch::new(gpu)?)
+}
+
+/// [`three_tf32`] by choice `WHICH` of those that there are, the fastest first: warps, and both tiles of warpgroups.
+fn three_tf32_by<const WHICH: usize>(
+    gpu: &Gpu,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    d: MatrixMut<f32>,
+    options: Options<f32>,
+) -> GpuResult<()> {
+    let choices = three_tf32_choices(gpu, a, b, &d)?;
+    three_tf32(gpu, a, b, d, options.choice(choices[WHICH % choices.len()]))
+}
+
 /// Every case with integers, bit for bit, and two with fractions, within the bound.
 macro_rules! step_tests {
     ($($test:ident: $op:ident, $t:ty, $d:ty, $rounding:expr;)*) => {$(
@@ -257,7 +281,7 @@ step_tests! {
     fp8_products: own_scratch, E4m3, bf16, Rounding::FP8.to_bf16();
     fp8_products_to_f32: own_scratch, E4m3, f32, Rounding::FP8;
     warps_of_fp8: warps_into, E4m3, f32, Rounding::TENSOR;
-    three_tf32_products: three_tf32_into, f32, f32, Rounding::THREE_TF32;
+    three_tf32_products: three_tf32, f32, f32, Rounding::THREE_TF32;
 }
 
 fn double(
@@ -386,14 +410,16 @@ fn nan_and_infinity_go_through() {
     (x[24], x[2 * 24 + 5]) = (f32::NAN, f32::INFINITY);
     let (a, b) = (upload(&x), upload(&y));
     type Op = fn(&Gpu, Matrix<f32>, Matrix<f32>, MatrixMut<f32>, Options<f32>) -> GpuResult<()>;
-    let ops: [(Op, bool); 6] = [
+    let ops: [(Op, bool); 8] = [
         (naive_into, true),
         (tiled_into, true),
         (registers_into, true),
         (tf32_into, true),
         (tf32_by_warps, true),
         // An infinity is not the sum of two TF32: it gives NaN.
-        (three_tf32_into, false),
+        (three_tf32, false),
+        (three_tf32_by::<1>, false),
+        (three_tf32_by::<2>, false),
     ];
     for (op, has_infinity) in ops {
         let mut d = upload(&[f32::NAN; 40 * 17]);
@@ -432,9 +458,72 @@ fn three_tf32_have_an_accuracy_of_their_own() {
         };
         (found.iter().zip(&products).map(square).sum::<f64>() / (m * n) as f64).sqrt()
     };
-    let [single, three, tf32] = [registers_into as Op, three_tf32_into, tf32_into].map(error);
-    assert!(three <= 1.5 * single, "three TF32 {three:.2e}, f32 {single:.2e}");
-    assert!(tf32 > 50.0 * three, "TF32 {tf32:.2e}, three TF32 {three:.2e}");
+    let [single, tf32] = [registers_into as Op, tf32_into].map(error);
+    for by in [three_tf32_by::<0> as Op, three_tf32_by::<1>, three_tf32_by::<2>] {
+        let three = error(by);
+        assert!(three <= 1.5 * single, "three TF32 {three:.2e}, f32 {single:.2e}");
+        assert!(tf32 > 50.0 * three, "TF32 {tf32:.2e}, three TF32 {three:.2e}");
+    }
+}
+
+/// Every kernel for three TF32: operands that are copied by vectors, by elements and transposed, several tiles and pairs of stages, ragged ends, batches,
+/// C and an empty K.
+#[test]
+fn three_tf32_products_by_every_kernel() {
+    let mut rng = rng();
+    let [row, column] = ORDERS;
+    let large = Case { sizes: [270, 530, 100], orders: [row, column, row], ..cases()[0] };
+    let all = cases();
+    let some = [all[1], all[2], all[5], all[9], all[15], all[16], all[17], large];
+    for case in some {
+        for by in [three_tf32_by::<0>, three_tf32_by::<1>, three_tf32_by::<2>] {
+            let run = |gpu: &Gpu, a: Matrix<f32>, b: Matrix<f32>, d: MatrixMut<f32>, case: Case| {
+                by(gpu, a, b, d, options(case))
+            };
+            check::<f32, f32>(case, integers(&mut rng), run, |product, found| {
+                f64::from(found) == product.value
+            });
+            check::<f32, f32>(case, fractions(&mut rng), run, |product, found| {
+                let bound = Rounding::THREE_TF32.bound(case.sizes[2], product);
+                (f64::from(found) - product.value).abs() <= bound
+            });
+        }
+    }
+}
+
+/// The parts of both operands: twice their elements, K filled up to a stage.
+#[test]
+fn three_tf32_products_say_what_scratch_they_take() {
+    let (m, n, k) = (300, 520, 33);
+    let (x, y) = (upload(&vec![1.5f32; m * k]), upload(&vec![-2.0f32; k * n]));
+    let mut d = poisoned::<f32>(m * n);
+    let a = Matrix::row_major(&x, m, k).unwrap();
+    let b = Matrix::row_major(&y, k, n).unwrap();
+    let mut view = MatrixMut::row_major(&mut d, m, n).unwrap();
+    let (gpu, mut scratch) = (gpu(), Scratch::new(gpu()).unwrap());
+    let is_hopper = |choice: &matmul::Choice| matches!(choice.kernel, Kernel::Hopper { .. });
+    let choices = three_tf32_choices(gpu, a, b, &view).unwrap();
+    let bytes = three_tf32_scratch_bytes(gpu, a, b, &view).unwrap();
+    assert_eq!(bytes > 0, is_hopper(&choices[0]));
+    // Where nothing may be copied, warps multiply.
+    let none = Options::new().most_scratch_bytes(0);
+    let before = scratch.size_bytes();
+    three_tf32_into(gpu, a, b, view, none, &mut scratch).unwrap();
+    assert_eq!(scratch.size_bytes(), before);
+    for choice in choices.into_iter().filter(is_hopper) {
+        view = MatrixMut::row_major(&mut d, m, n).unwrap();
+        scratch = Scratch::new(gpu).unwrap();
+        let parts = 2 * 64 * (m + n) * size_of::<f32>();
+        scratch.reserve(gpu, parts + 256).unwrap();
+        let reserved = scratch.size_bytes();
+        three_tf32_into(gpu, a, b, view, Options::new().choice(choice), &mut scratch).unwrap();
+        assert_eq!(scratch.size_bytes(), reserved);
+        assert!(d.to_vec().unwrap().iter().all(|x| *x == -3.0 * k as f32));
+        view = MatrixMut::row_major(&mut d, m, n).unwrap();
+        let refused = Options::new().choice(choice).most_scratch_bytes(parts / 2);
+        let error = three_tf32_into(gpu, a, b, view, refused, &mut scratch).unwrap_err();
+        assert!(error.to_string().contains("the scratch would be more"), "{error}");
+    }
 }
 
 /// To the nearest; ties to even where the copy engine rounds, as an H100's does, else away from zero.

@@ -6,6 +6,7 @@
 //! | [`skinny`] | products with at most 16 rows, or columns, which memory bounds | `sm_80` |
 //! | [`warps`] | tiles by `cp.async`, multiplied by warps (`mma`): for older devices, and for matrices that the copy engine cannot address | `sm_80` |
 //! | [`pack`] | copies of operands that the copy engine cannot address | `sm_80` |
+//! | [`parts`] | copies of operands of f32 as two parts of TF32 | `sm_90a` |
 //! | [`groups`] | the tiles of groups of rows, each with a B of its own | `sm_80` |
 //! | [`scaling`] | scales of 8-bit floats, which both of the above apply | `sm_80` |
 //! | [`gradient`] | the gradient before an activation, and that of a bias | `sm_80` |
@@ -33,6 +34,7 @@ mod integer;
 pub mod naive;
 mod output;
 pub mod pack;
+pub mod parts;
 mod place;
 mod problem;
 pub mod registers;
@@ -40,6 +42,7 @@ pub mod scaling;
 #[cfg(feature = "entries")]
 pub mod shipped;
 pub mod skinny;
+pub mod tf32;
 pub mod tiled;
 mod value;
 pub mod warps;

@@ -5,7 +5,7 @@ use cuda_std::{bf16, f16};
 use ferrowarp::GpuResult;
 use ferrowarp::ops::matmul::{
     Matrix, MatrixMut, Options, double_into, double_scratch_bytes, matmul_into, registers_into,
-    scratch_bytes_of_views, three_tf32_into,
+    scratch_bytes_of_views, three_tf32_into, three_tf32_scratch_bytes,
 };
 use kernels_gpu::matmul::form::MatmulKernel;
 use kernels_gpu::matmul::{Factor, Plain};
@@ -110,7 +110,9 @@ pub fn matmul<'py>(
             "tf32" => product
                 .run::<f32>(py, |lease, a, b, d| tensor_cores(lease, a.as_tf32(), b.as_tf32(), d)),
             "3xtf32" => product.run::<f32>(py, |lease, a, b, d| {
-                three_tf32_into(lease.stream(), a, b, d, Options::new())
+                let on = lease.stream();
+                let mut scratch = lease.scratch(three_tf32_scratch_bytes(on, a, b, &d)?)?;
+                three_tf32_into(on, a, b, d, Options::new(), &mut scratch)
             }),
             other => Err(PyValueError::new_err(format!(
                 "matmul: precision is {other:?}, and has to be \"float32\", \"tf32\" or \"3xtf32\""

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use cuda_std::{bf16, f16};
 use ferrowarp::ops::matmul::{
     Matrix, MatrixLayout, MatrixMut, Options, Order, double_into, double_scratch_bytes,
-    matmul_into, registers_into, scratch_bytes_of_views, three_tf32_into,
+    matmul_into, registers_into, scratch_bytes_of_views, three_tf32_into, three_tf32_scratch_bytes,
 };
 use kernels_gpu::matmul::form::MatmulKernel;
 use kernels_gpu::matmul::{Factor, Plain};
@@ -155,7 +155,12 @@ impl Product for f32 {
         match precision {
             Precision::Default => call.enqueue(|on| registers_into(on, a, b, d, options)),
             Precision::Tf32 => tensor_cores(call, [a.as_tf32(), b.as_tf32()], d, options),
-            Precision::ThreeTf32 => call.enqueue(|on| three_tf32_into(on, a, b, d, options)),
+            Precision::ThreeTf32 => {
+                let bytes = call.enqueue(|on| three_tf32_scratch_bytes(on, a, b, &d))?;
+                call.enqueue_with(bytes, |on, scratch| {
+                    three_tf32_into(on, a, b, d, options, scratch)
+                })
+            }
         }
     }
 }

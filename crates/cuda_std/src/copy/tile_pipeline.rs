@@ -250,6 +250,19 @@ impl<T, const STAGES: usize> TileConsumer<T, STAGES> {
         self.pipeline.stage(stage)
     }
 
+    /// The stages, which are an array: what belongs to each is at a constant distance from what belongs to the first, as the descriptors of `wgmma` are, which
+    /// then need not be computed for each.
+    #[inline(always)]
+    pub fn stages(&self) -> *const T {
+        self.pipeline.stages
+    }
+
+    /// The number of the current stage in their array.
+    #[inline(always)]
+    pub fn stage_index(&self) -> usize {
+        self.ring.stage()
+    }
+
     /// Goes on to the next stage.
     #[inline(always)]
     pub fn step(&mut self) {

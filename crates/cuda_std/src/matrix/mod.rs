@@ -26,6 +26,7 @@ mod element;
 mod fragment;
 mod instructions;
 mod move_matrix;
+mod tiles;
 mod warpgroup;
 
 pub use crate::number::{E4m3, E5m2};
@@ -39,6 +40,7 @@ pub use fragment::{
 };
 pub use instructions::{Multiply, mma, mma_converged, mma_unchecked};
 pub use move_matrix::*;
+pub use tiles::{TileGrid, WarpgroupRole};
 pub use warpgroup::*;
 
 #[cfg(target_os = "cuda")]

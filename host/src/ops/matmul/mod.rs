@@ -51,6 +51,7 @@ mod integers;
 mod matrix;
 mod operands;
 mod scaled;
+mod singles;
 mod steps;
 mod tuning;
 
@@ -69,7 +70,8 @@ pub use grouped::{grouped_into, grouped_scratch_bytes};
 pub use integers::{integer_choices, integer_into, integer_scratch_bytes};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
 pub use scaled::{Scale, Scales, scaled_choices, scaled_into, scaled_scratch_bytes};
-pub use steps::{naive_into, registers_into, three_tf32_into, tiled_into, warps_into};
+pub use singles::{three_tf32_choices, three_tf32_into, three_tf32_scratch_bytes};
+pub use steps::{naive_into, registers_into, tiled_into, warps_into};
 pub use tuning::{Product, Tuning};
 
 use self::choice::{Allows, Machine};
@@ -324,6 +326,35 @@ fn fastest(choices: impl Iterator<Item = Choice>) -> Option<Choice> {
     choices.min_by(|one, other| one.cycles.total_cmp(&other.cycles))
 }
 
+/// The choice of `options`, or the `best` one, or, where its scratch, of so many `bytes`, is too large, the next one of `all`.
+fn pick_by<D: Pod, E>(
+    options: &Options<'_, D, E>,
+    best: impl FnOnce() -> Choice,
+    all: impl Fn() -> Vec<Choice>,
+    bytes: impl Fn(&Choice) -> usize,
+) -> GpuResult<Choice> {
+    let most = options.most_scratch_bytes;
+    let fits = |choice: &Choice| bytes(choice) <= most;
+    let refused = |reason| Err(GpuError::InvalidArgument { operation: OPERATION, reason });
+    match options.choice {
+        Some(own) if !all().contains(&Choice { is_measured: false, ..own }) => {
+            refused(format!("not a choice for this product: {own}. `choices` has all"))
+        }
+        Some(own) if !fits(&own) => {
+            refused(format!("the scratch would be more than {most} bytes: {own}"))
+        }
+        Some(own) => Ok(own),
+        None => {
+            let best = best();
+            if fits(&best) {
+                return Ok(best);
+            }
+            let best = fastest(all().into_iter().filter(fits));
+            best.map_or_else(|| refused(format!("no kernel takes {most} bytes of scratch")), Ok)
+        }
+    }
+}
+
 impl Prepared {
     /// What was measured to be the fastest, or is by the cost model.
     fn choice<T: Factor>(&self, machine: &Machine, can_split: bool) -> Choice {
@@ -407,26 +438,8 @@ impl Prepared {
         best: impl FnOnce() -> Choice,
         all: impl Fn() -> Vec<Choice>,
     ) -> GpuResult<Choice> {
-        let most = options.most_scratch_bytes;
-        let fits = |choice: &Choice| size_of_parts(&self.scratch_parts::<T>(choice)) <= most;
-        let refused = |reason| Err(GpuError::InvalidArgument { operation: OPERATION, reason });
-        match options.choice {
-            Some(own) if !all().contains(&Choice { is_measured: false, ..own }) => {
-                refused(format!("not a choice for this product: {own}. `choices` has all"))
-            }
-            Some(own) if !fits(&own) => {
-                refused(format!("the scratch would be more than {most} bytes: {own}"))
-            }
-            Some(own) => Ok(own),
-            None => {
-                let best = best();
-                if fits(&best) {
-                    return Ok(best);
-                }
-                let best = fastest(all().into_iter().filter(fits));
-                best.map_or_else(|| refused(format!("no kernel takes {most} bytes of scratch")), Ok)
-            }
-        }
+        let bytes = |choice: &Choice| size_of_parts(&self.scratch_parts::<T>(choice));
+        pick_by(options, best, all, bytes)
     }
 
     /// The scratch of a choice: partial sums, and copies of A and of B, in bytes.

@@ -24,7 +24,7 @@ use crate::stream::Stream;
 /// Sizes are below this: kernels count in 32 bits, of which one is a sign for the copy engine.
 const SIZE_LIMIT: usize = 1 << 31;
 /// What the copy engine asks of addresses and of strides, in bytes.
-const UNIT_BYTES: u64 = 16;
+pub(super) const UNIT_BYTES: u64 = 16;
 /// Strides of the copy engine are below this, in bytes.
 const STRIDE_LIMIT_BYTES: u64 = 1 << 40;
 /// Rows of a box of D: those of a consumer.
@@ -189,7 +189,7 @@ impl Operand {
         Self { address, strides: Strides { batch, ..strides }, bytes, map_type: type_of(bytes) }
     }
 
-    fn transposed(self) -> Self {
+    pub fn transposed(self) -> Self {
         Self { strides: self.strides.transposed(), ..self }
     }
 
@@ -208,10 +208,14 @@ impl Operand {
             4 => copy_packed::<T, u32>(stream, packing, from, to),
             _ => copy_packed::<T, u64>(stream, packing, from, to),
         }?;
-        let Packing { rows, leading, .. } = packing;
-        let [leading, matrix] = [leading.into(), u64::from(rows) * u64::from(leading)];
-        let batch = if self.strides.batch == 0 { 0 } else { matrix };
-        Ok(Self { address, strides: Strides { row: leading, column: 1, batch }, ..self })
+        Ok(self.copied_to(address, packing.rows, packing.leading))
+    }
+
+    /// A copy of it at an address, contiguous along K: with `rows` a matrix, and `leading` elements from one to the next.
+    pub fn copied_to(self, address: u64, rows: u32, leading: u32) -> Self {
+        let row = u64::from(leading);
+        let batch = if self.strides.batch == 0 { 0 } else { u64::from(rows) * row };
+        Self { address, strides: Strides { row, column: 1, batch }, ..self }
     }
 
     /// How the copy engine reads it: `len` rows of A (or columns of B) along K, with a distance from one to the next, and along K; a

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cuda_std::launch::{DevicePtr, Grid1, Instance};
 use kernels_gpu::matmul::form::{MIDDLE, SQUARE};
-use kernels_gpu::matmul::hopper::hopper_scaled;
+use kernels_gpu::matmul::hopper::{hopper_blocks, hopper_scaled};
 use kernels_gpu::matmul::scaling::{BLOCK, ScaleLayout, ScaleLayouts};
 use kernels_gpu::matmul::warps::warps_scaled;
 use kernels_gpu::matmul::{Factor, Plain, Value};
@@ -136,6 +136,7 @@ where
     warps_scaled<T, U, D>: Instance,
     hopper_scaled<T, U, D, MIDDLE>: Instance,
     hopper_scaled<T, U, D, SQUARE>: Instance,
+    hopper_blocks<T, U, D>: Instance,
 {
     let (bytes_a, bytes_b) = (a.bytes(), b.bytes());
     let this = prepared(bytes_a, bytes_b, &d, &options)?;
@@ -145,7 +146,8 @@ where
     }
     let stream = on.as_stream();
     let machine = Machine::untuned(stream.inner().context().info());
-    let all = || all_choices::<D>(&this, &machine);
+    let are_blocks = scales.are_blocks();
+    let all = || all_choices::<D>(&this, &machine, are_blocks);
     let best = || fastest(all().into_iter()).unwrap_or(Choice::NONE);
     let choice = this.pick::<u8, D, Plain>(&options, best, all)?;
     let packings = this.packings_for(&choice);
@@ -180,13 +182,14 @@ where
     // SAFETY: as above; the maps and the schedule are of these matrices.
     unsafe {
         match tile {
+            Tile::Wide => launch!(hopper_blocks<T, U, D>, maps, schedule),
             Tile::Middle => launch!(hopper_scaled<T, U, D, MIDDLE>, maps, schedule),
             _ => launch!(hopper_scaled<T, U, D, SQUARE>, maps, schedule),
         }
     }
 }
 
-/// The scratch of [`scaled_into`] for these matrices, in bytes: copies of A and B.
+/// The scratch of [`scaled_into`] for these matrices and scales, in bytes: copies of A and B.
 ///
 /// # Errors
 /// As [`scaled_into`] for shapes and overlaps.
@@ -194,16 +197,17 @@ pub fn scaled_scratch_bytes<T: Factor, U: Factor, D: Value>(
     on: &impl AsStream,
     a: Matrix<'_, T>,
     b: Matrix<'_, U>,
+    scales: &Scales<'_>,
     d: &MatrixMut<'_, D>,
 ) -> GpuResult<usize> {
     let this = prepared(a.bytes(), b.bytes(), d, &Options::new())?;
     let machine = Machine::untuned(on.as_stream().inner().context().info());
-    let all = all_choices::<D>(&this, &machine);
+    let all = all_choices::<D>(&this, &machine, scales.are_blocks());
     let choice = fastest(all.into_iter()).unwrap_or(Choice::NONE);
     Ok(size_of_parts(&copies_bytes::<u8>(&this.packings_for(&choice))))
 }
 
-/// Everything that [`scaled_into`] may launch for these matrices, the fastest first by the cost model, for [`Options::choice`].
+/// Everything that [`scaled_into`] may launch for these matrices and scales, the fastest first by the cost model, for [`Options::choice`].
 ///
 /// # Errors
 /// As [`scaled_into`] for shapes and overlaps.
@@ -211,26 +215,31 @@ pub fn scaled_choices<T: Factor, U: Factor, D: Value>(
     on: &impl AsStream,
     a: Matrix<'_, T>,
     b: Matrix<'_, U>,
+    scales: &Scales<'_>,
     d: &MatrixMut<'_, D>,
 ) -> GpuResult<Vec<Choice>> {
     let this = prepared(a.bytes(), b.bytes(), d, &Options::new())?;
     let machine = Machine::untuned(on.as_stream().inner().context().info());
-    let mut found = all_choices::<D>(&this, &machine);
+    let mut found = all_choices::<D>(&this, &machine, scales.are_blocks());
     found.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
     Ok(found)
 }
 
 /// The choices, of which each takes copies of what is not contiguous along K.
-fn all_choices<D>(this: &Prepared, machine: &Machine) -> Vec<Choice> {
+fn all_choices<D>(this: &Prepared, machine: &Machine, are_blocks: bool) -> Vec<Choice> {
     let problem = &this.problem;
     let packs = problem.k > 0 && (problem.a.column != 1 || problem.b.row != 1);
-    let all = this.unsplit_choices(machine, 1, tiles::<D>());
+    let all = this.unsplit_choices(machine, 1, tiles::<D>(are_blocks));
     all.into_iter().map(|choice| Choice { packs: choice.packs || packs, ..choice }).collect()
 }
 
 /// The tiles of warpgroups. A box of a D of 8 bits has 128 columns.
-const fn tiles<D>() -> &'static [Tile] {
-    if size_of::<D>() == 1 { &[Tile::Square] } else { &[Tile::Middle, Tile::Square] }
+const fn tiles<D>(are_blocks: bool) -> &'static [Tile] {
+    match (are_blocks, size_of::<D>()) {
+        (true, _) => &[Tile::Wide],
+        (false, 1) => &[Tile::Square],
+        (false, _) => &[Tile::Middle, Tile::Square],
+    }
 }
 
 fn wrong<T>(reason: String) -> GpuResult<T> {
@@ -307,6 +316,11 @@ impl Scale<'_> {
 }
 
 impl Scales<'_> {
+    /// Whether they are of blocks, which have a kernel of their own.
+    const fn are_blocks(&self) -> bool {
+        matches!(self.a, Scale::Blocks(_))
+    }
+
     /// How they lie, for a product whose shapes fit.
     fn layouts(&self, of: &Prepared) -> GpuResult<ScaleLayouts> {
         let problem = of.problem;

@@ -6,7 +6,6 @@
 //! | [`naive_into`], [`tiled_into`] | bf16, f16, f32 | f32 | to be read |
 //! | [`registers_into`] | bf16, f16, f32 | f32, fused multiply-adds | f32 on ordinary cores |
 //! | [`warps_into`] | bf16, f16, `Tf32`, FP8 | f32 on tensor cores | devices before Hopper; any alignment |
-//! | [`three_tf32_into`] | f32 as two TF32 | f32 | an accuracy near that of f32 |
 //!
 //! All take what [`matmul_into`](super::matmul_into) takes, in any order of the matrices, with any leading dimension and any alignment of
 //! elements, and need no scratch. Where rows of A or B do not begin at multiples of 16 bytes, tiles are copied element by element.
@@ -18,7 +17,7 @@ use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::naive::{NAIVE_BLOCK, naive};
 use kernels_gpu::matmul::registers::{register_blocks, registers};
 use kernels_gpu::matmul::tiled::{tiled, tiled_blocks};
-use kernels_gpu::matmul::warps::{blocks, warps_three_tf32};
+use kernels_gpu::matmul::warps::blocks;
 use kernels_gpu::matmul::{Epilogue, Factor, Problem, Value};
 
 use super::choice::BLOCKS_LIMIT;
@@ -124,10 +123,6 @@ steps! {
 
     /// Tiles in registers, on ordinary cores: of f32 each step is a fused multiply-add of f32. Asynchronous.
     registers_into: registers [T: Value] T, |problem| grid(register_blocks(problem))?;
-
-    /// f32 as three products of TF32, on tensor cores: an accuracy class of its own, in which each product is off by at most 2^-20 of itself, and
-    /// sums are those of f32. Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN. Asynchronous.
-    three_tf32_into: warps_three_tf32 [] f32, |problem| grid(blocks(problem))?;
 }
 
 /// `mma` and `cp.async`: floats of 16 or 8 bits on tensor cores, which is what [`matmul_into`](super::matmul_into) takes where there is no

@@ -1,174 +1,103 @@
-//! The scales of blocks, on their way to the sums: each warp of a consumer copies its own into slots of shared memory, some stages ahead.
-//!
-//! A thread needs the scales of two rows and of at most two blocks of columns, other ones for each stage. Memory is further away than a stage lasts, and the sums leave
-//! no registers for what is on its way: `cp.async` takes none. A warp has slots of its own, so that it waits for no other one: a barrier between a warp
-//! that copies and the consumers costs a third of the speed.
+//! The scales of blocks, on their way to the sums: each thread loads those of its two rows, and of both blocks of columns of a wide tile, some stages ahead.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports, unused_variables))]
 
 use super::super::Problem;
+use super::super::form::WIDE;
 use super::super::scaling::{BLOCK, Pointers, ScaleLayout, ScaleLayouts};
-use super::promotion::Promotion;
-use super::{ROWS_OF_BOX, Work};
+use super::Work;
 use crate::prelude::*;
-use cuda_std::copy::{commit_group, copy_async, wait_groups};
+use cuda_std::access::{CacheLevel, prefetch};
 use cuda_std::gpu_only;
 use cuda_std::matrix::*;
-use cuda_std::warp::{lane_id, sync_warp};
 
-/// Lanes of a warp.
-const WARP: usize = 32;
-/// Slots of a warp, a power of two.
-const SLOTS: u32 = 4;
-/// Stages whose scales are on their way.
-const AHEAD: u32 = SLOTS - 1;
-/// Rows of a warp.
-const ROWS_OF_WARP: usize = 16;
-/// Copies of each scale of columns in a slot: one at a single place for all lanes would go through uniform registers, for which a warp waits.
-const COPIES: usize = 8;
+/// Stages ahead of which the scales of rows are brought to the L2 cache. Every stage has others, as they are contiguous along the rows.
+const PREFETCHED: u32 = 6;
+/// Blocks of columns of a tile.
+pub(super) const ACROSS: usize = WIDE / BLOCK;
 
-/// Bytes of the slots of both consumers' warps.
-pub(super) const BYTES: usize = 2 * WARPGROUP * SLOTS as usize * size_of::<f32>();
+/// What a thread loads for a stage.
+#[derive(Clone, Copy)]
+pub(super) struct OfStage {
+    /// The scales of its two rows.
+    of_rows: [f32; 2],
+    /// Those of the blocks of columns.
+    of_columns: [f32; ACROSS],
+}
 
-/// The scales of a product as a consumer's thread takes them.
+impl OfStage {
+    /// By which the sums in a block of columns are multiplied, in each of the two rows.
+    #[inline(always)]
+    pub fn factors(self, block: usize) -> [f32; 2] {
+        self.of_rows.map(|of_row| of_row * self.of_columns[block])
+    }
+}
+
+/// The scales of a product as a consumer's thread takes them, stage after stage of a pass.
 pub(super) struct BlockScales<'a> {
-    problem: &'a Problem,
     layouts: &'a ScaleLayouts,
-    pointers: Pointers,
-    /// Those of this warp. Of a slot's 32 elements the first 16 are those of the warp's rows, each beside that eight rows below; the others are those of
-    /// the tile's first columns and of its last, in turn.
-    slots: *mut f32,
-    /// The consumer.
-    own: usize,
-    /// The slot of the next stage.
-    at: u32,
-    /// What this lane copies next: one element of each slot.
-    from: *const f32,
-    stride: usize,
-    /// Stages of the pass that are not copied yet.
+    /// Those of the next stage.
+    of_rows: [*const f32; 2],
+    of_columns: [*const f32; ACROSS],
+    /// Stages of the pass that are not loaded yet.
     left: u32,
-    /// Whether the tile begins in the middle of a block of columns.
-    begins_in_block: bool,
 }
 
 impl<'a> BlockScales<'a> {
-    /// Of consumer `own`, with slots of [`BYTES`] that nothing else uses.
+    /// Of consumer `own` in a pass.
     #[gpu_only]
     #[inline(always)]
     pub fn new(
-        problem: &'a Problem,
+        problem: &Problem,
         (layouts, pointers): (&'a ScaleLayouts, Pointers),
-        slots: *mut u8,
         own: usize,
+        work: &Work,
     ) -> Self {
-        let warp = own * (WARPGROUP / WARP) + thread_in_warpgroup() / WARP;
-        let slots = slots.cast::<f32>().wrapping_add(warp * SLOTS as usize * WARP);
+        let (in_tile, _) = Accumulator::<f32, 8>::position(thread_in_warpgroup(), 0);
+        let row = work.rows.0 as usize + own * ROWS + in_tile;
+        let at = |layout: ScaleLayout, base: *const f32, line: usize| {
+            let of_batch = work.batch as usize * layout.batch as usize;
+            let of_step = work.steps.0 as usize * layout.along_k as usize;
+            base.wrapping_add(of_batch + line * layout.line as usize + of_step)
+        };
+        // Rows and columns outside of D have the scales of the last ones: their sums are not stored.
+        let of_row = |below: usize| {
+            let line = (row + below).min(problem.m as usize - 1);
+            at(layouts.a, pointers.a, line)
+        };
+        let of_column = |block: usize| {
+            let column = work.column as usize * WIDE + block * BLOCK;
+            at(layouts.b, pointers.b, column.min(problem.n as usize - 1) / BLOCK)
+        };
         Self {
-            problem,
             layouts,
-            pointers,
-            slots,
-            own,
-            at: 0,
-            from: core::ptr::null(),
-            stride: 0,
-            left: 0,
-            begins_in_block: false,
+            of_rows: [of_row(0), of_row(8)],
+            of_columns: [of_column(0), of_column(1)],
+            left: work.steps.1 - work.steps.0,
         }
     }
 
-    /// The lane's element of the slot `behind` the next one.
-    #[inline(always)]
-    fn element(&self, behind: u32, index: usize) -> *mut f32 {
-        self.slots.wrapping_add((self.at + behind) as usize % SLOTS as usize * WARP + index)
-    }
-
-    /// Starts the copy of the stage that is `behind` the next one, if it is of this pass, as a group of its own.
+    /// Starts to load those of the next stage; after the last one it is that one again.
     ///
     /// # Safety
-    /// No lane reads the slot any more.
+    /// The pass has a stage, and the scales are there.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn copy(&mut self, behind: u32) {
-        // SAFETY: a scale of the product; the slot is the warp's.
+    pub unsafe fn next(&mut self) -> OfStage {
+        // SAFETY: the caller's promise; the pointers stay at the last stage.
         unsafe {
-            if self.left > 0 {
-                copy_async(self.element(behind, lane_id() as usize), self.from);
-                self.from = self.from.wrapping_add(self.stride);
-                self.left -= 1;
-            }
-            commit_group();
-        }
-    }
-}
-
-impl Promotion for BlockScales<'_> {
-    /// Two rows, and the first and the last columns.
-    type Loaded = [[f32; 2]; 2];
-    /// Of two rows, the scales of the sums in the first 64 columns, the next and the next.
-    type OfStage = [[f32; 3]; 2];
-
-    #[inline(always)]
-    fn scales(&self) -> bool {
-        self.layouts.a.kind == ScaleLayout::BLOCKS
-    }
-
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn begin<const N: usize>(&mut self, work: &Work) {
-        let (problem, lane) = (self.problem, lane_id() as usize);
-        let first_column = work.column as usize * N;
-        // Rows and columns outside of D have the scales of the last ones: their sums are not stored.
-        let (layout, base, line) = if lane < ROWS_OF_WARP {
-            let warp = self.own * (WARPGROUP / WARP) + thread_in_warpgroup() / WARP;
-            let row = warp * ROWS_OF_WARP + lane / 2 + lane % 2 * 8;
-            let row = (work.rows.0 as usize + row).min(problem.m as usize - 1);
-            (self.layouts.a, self.pointers.a, row)
-        } else {
-            let column = first_column + lane % 2 * (N - 1);
-            (self.layouts.b, self.pointers.b, column.min(problem.n as usize - 1) / BLOCK)
-        };
-        let of_batch = work.batch as usize * layout.batch as usize;
-        let of_step = work.steps.0 as usize * layout.along_k as usize;
-        self.from = base.wrapping_add(of_batch + line * layout.line as usize + of_step);
-        self.stride = layout.along_k as usize;
-        self.left = work.steps.1 - work.steps.0;
-        self.begins_in_block = !first_column.is_multiple_of(BLOCK);
-        for behind in 0..AHEAD {
-            // SAFETY: what was in these slots was read before the barrier of the last stage.
-            unsafe { self.copy(behind) };
-        }
-    }
-
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn next(&mut self) -> [[f32; 2]; 2] {
-        // SAFETY: all lanes of each warp are here; all have read the slot of the stage before, which is copied to now, when they are at the barrier, and then
-        // see the copies of all lanes to this one.
-        unsafe {
-            wait_groups::<{ AHEAD as usize - 1 }>();
-            sync_warp(!0);
-            self.copy(AHEAD);
-            let lane = lane_id() as usize;
-            let two = |index: usize| {
-                let both = self.element(0, index).cast::<u64>().read();
-                [f32::from_bits(both as u32), f32::from_bits((both >> 32) as u32)]
+            let loaded = OfStage {
+                of_rows: self.of_rows.map(|at| at.read()),
+                of_columns: self.of_columns.map(|at| at.read()),
             };
-            let loaded = [two(lane / 4 * 2), two(ROWS_OF_WARP + lane % COPIES * 2)];
-            self.at += 1;
+            self.left = self.left.saturating_sub(1);
+            let ahead = self.left.min(PREFETCHED) as usize * self.layouts.a.along_k as usize;
+            prefetch(&*self.of_rows[0].wrapping_add(ahead), CacheLevel::L2);
+            let [a, b] = [self.layouts.a, self.layouts.b]
+                .map(|layout| if self.left > 0 { layout.along_k as usize } else { 0 });
+            self.of_rows = self.of_rows.map(|at| at.wrapping_add(a));
+            self.of_columns = self.of_columns.map(|at| at.wrapping_add(b));
             loaded
         }
-    }
-
-    #[inline(always)]
-    fn of_stage(&self, [of_rows, [first, last]]: [[f32; 2]; 2]) -> [[f32; 3]; 2] {
-        let middle = if self.begins_in_block { last } else { first };
-        of_rows.map(|of_row| [of_row * first, of_row * middle, of_row * last])
-    }
-
-    #[inline(always)]
-    fn add(of_stage: [[f32; 3]; 2], index: usize, sum: f32, stage: f32) -> f32 {
-        // Eight columns are four sums, of which two are those of the other row.
-        of_stage[index / 2 % 2][index * 2 / ROWS_OF_BOX] * stage + sum
     }
 }

@@ -7,7 +7,7 @@ use super::super::scaling::Scaling;
 use super::super::{Epilogue, Factor};
 use super::boxes::BoxWriter;
 use super::cluster_sums::Four;
-use super::promotion::{AsTheyAre, Promotes, Promotion};
+use super::promotion::Promotes;
 use super::{
     Block, Output, Passes, ROWS_OF_BOX, ROWS_OF_TILE, SPAN, SQUARE, STAGED, Schedule, Stage, Work,
     stored_columns,
@@ -32,7 +32,6 @@ pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
     mut writer: BoxWriter<'_, D, E, V>,
     elements: output::Output<'_, D, E>,
     passes: impl Passes,
-    mut promotion: impl Promotion,
     (first, own): (Work, usize),
 ) where
     T: Factor,
@@ -48,26 +47,13 @@ pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let mut consumer = block.pipeline.consumer();
-        if promotion.scales() {
-            promotion.begin::<N>(&work);
-        }
         while index < len {
             let mut sums = Accumulator::<f32, N>::zeroed();
             let current = work;
             index += stride;
             let next = || passes.work(index);
             let (consumer, who) = (&mut consumer, (own, thread));
-            work = if promotion.scales() {
-                let scaled = (&current, &mut promotion);
-                add_steps::<T, U, _, N, S>(consumer, &mut sums, schedule, scaled, who, next)
-            } else {
-                let plain = (&current, &mut AsTheyAre);
-                add_steps::<T, U, _, N, S>(consumer, &mut sums, schedule, plain, who, next)
-            };
-            if promotion.scales() && index < len {
-                // Its first scales are on their way while the sums are stored.
-                promotion.begin::<N>(&work);
-            }
+            work = add_steps::<T, U, N, S>(consumer, &mut sums, schedule, &current, who, next);
             if N < SQUARE {
                 write_elements(&sums, &elements, &current, (own, thread));
             } else {
@@ -111,8 +97,7 @@ pub(super) unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let (mut consumer, mut sums) = (block.pipeline.consumer(), Accumulator::zeroed());
-        let (consumer, all) = (&mut consumer, (&work, &mut AsTheyAre));
-        add_steps::<T, T, _, N, S>(consumer, &mut sums, schedule, all, who, || work);
+        add_steps::<T, T, N, S>(&mut consumer, &mut sums, schedule, &work, who, || work);
         started.wait();
         block.sums.send(&sums, who, parts);
         block.sums.for_each(who, (part, parts), |four, sums| {
@@ -167,26 +152,25 @@ unsafe fn write_four<D: Output, E: Epilogue, const N: usize>(
 /// As [`all`].
 #[gpu_only]
 #[inline(always)]
-unsafe fn add_steps<T, U, P, const N: usize, const S: usize>(
+unsafe fn add_steps<T, U, const N: usize, const S: usize>(
     consumer: &mut TileConsumer<Stage<N>, S>,
     to: &mut Accumulator<f32, N>,
     schedule: &Schedule,
-    (work, promotion): (&Work, &mut P),
+    work: &Work,
     who: (usize, usize),
     next: impl FnOnce() -> Work,
 ) -> Work
 where
     T: Factor,
     U: Factor,
-    P: Promotion,
     Columns<N>: Promotes<T, U, N>,
 {
     let steps = work.steps.1 - work.steps.0;
     // SAFETY: the caller's promise; operands across have 16 bits.
     unsafe {
         if const { T::IS_PROMOTED } {
-            return <Columns<N> as Promotes<T, U, N>>::add_promoted::<P, S>(
-                consumer, to, who, work.steps, promotion, next,
+            return <Columns<N> as Promotes<T, U, N>>::add_promoted::<S>(
+                consumer, to, who, steps, next,
             );
         }
         if const { size_of::<T>() != 2 } {

@@ -121,7 +121,7 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
             let beside = Beside::new(problem, c, none[0], none[1], Plain);
             let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
             let begun = (first, own);
-            consume::all::<T, T, _, _, _, N, S>(block, writer, elements, passes, AsTheyAre, begun);
+            consume::all::<T, T, _, _, _, N, S>(block, writer, elements, passes, begun);
         }
     }
     // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.

@@ -26,6 +26,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 mod block_scales;
+mod blocks;
 mod boxes;
 mod cluster_sums;
 mod consume;
@@ -36,6 +37,7 @@ mod produce;
 mod promotion;
 mod scaled;
 mod schedule;
+mod singles;
 mod tile;
 
 use self::boxes::BoxWriter;
@@ -52,16 +54,16 @@ use cuda_std::matrix::*;
 use cuda_std::warp::warp_shuffle_idx;
 use cuda_std::{bf16, gpu_only};
 
+pub use self::blocks::hopper_blocks;
 pub use self::doubles::hopper_double;
 pub use self::grouped::hopper_grouped;
 pub use self::integers::hopper_integer;
-use self::promotion::AsTheyAre;
 pub use self::promotion::Promotes;
 pub use self::scaled::hopper_scaled;
-pub use self::scaled::scaled_shared_bytes;
 use self::schedule::Passes;
 pub use self::schedule::{Schedule, Work};
 pub(super) use self::schedule::{divide, part};
+pub use self::singles::hopper_three_tf32;
 pub use self::tile::*;
 
 /// Barriers: those of the stages, and of [`ClusterSums`].
@@ -150,7 +152,7 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
                 let beside = Beside::new(problem, c, vectors[0], vectors[1], epilogue);
                 let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
                 let begun = (first, own);
-                consume::all::<T, T, _, _, _, N, S>(block, writer, plain, passes, AsTheyAre, begun);
+                consume::all::<T, T, _, _, _, N, S>(block, writer, plain, passes, begun);
             }
         }
     }

@@ -1,36 +1,22 @@
-//! Products of 8-bit floats of either kind with scales: the tiles of [`multiply`](super::multiply), with sums that are multiplied by the scales of blocks
-//! as they are promoted, and by those of rows and columns before alpha.
+//! Products of 8-bit floats of either kind with scales: the tiles of [`multiply`](super::multiply), with sums that are
+//! multiplied by the scales of rows and columns before alpha. Scales of blocks are `blocks.rs`.
 
 use super::super::Plain;
 use super::super::beside::Beside;
 use super::super::form::{MIDDLE, SQUARE, take_turn};
 use super::super::scaling::{LineScales, Pointers, ScaleLayouts};
-use super::block_scales::{self, BlockScales};
 use super::promotion::Promotes;
 use super::*;
 use cuda_std::f16;
 use cuda_std::number::{E4m3, E5m2};
-
-/// Where the scales of blocks are from the place on from which sums go to D: behind the boxes, where other kernels have the sums of clusters, or behind all.
-const fn slots_at(columns: usize) -> usize {
-    let boxes = 2 * STAGED * ROWS * SPAN;
-    if outgoing_bytes(columns) > boxes { boxes } else { boxes + BARRIERS * size_of::<u64>() }
-}
-
-/// Dynamic shared memory of a block of [`hopper_scaled`](fn@hopper_scaled), in bytes.
-#[must_use]
-pub const fn scaled_shared_bytes<const N: usize>() -> usize {
-    let stages_of_n = stages(N) * size_of::<Stage<N>>();
-    let slots = stages_of_n + slots_at(N) + block_scales::BYTES;
-    if slots > shared_bytes::<N>() { slots } else { shared_bytes::<N>() }
-}
 
 /// Multiplies 8-bit floats, both operands contiguous along K; `N` columns of D a tile, but those of 192 for a D of 8 bits
 /// are empty and never launched: a box of D has 128 columns. `largest` is raised to the largest magnitude of D
 /// before D's scale, as bits; it and `scale_of_d` are one element, or none.
 ///
 /// # Safety
-/// As [`multiply`](super::multiply); the schedule does not add, and K is not split. The scales are there for all elements of A and B, as `scales` says.
+/// As [`multiply`](super::multiply); the schedule does not add, and K is not split. The scales are there for all elements of A and B, as `scales`
+/// says, and are none of blocks.
 #[kernel(
     (E4m3, E4m3, bf16, MIDDLE), (E4m3, E4m3, bf16, SQUARE),
     (E4m3, E4m3, f16, MIDDLE), (E4m3, E4m3, f16, SQUARE),
@@ -44,7 +30,7 @@ pub const fn scaled_shared_bytes<const N: usize>() -> usize {
     (E5m2, E5m2, bf16, MIDDLE), (E5m2, E5m2, bf16, SQUARE),
     (E5m2, E5m2, f16, MIDDLE), (E5m2, E5m2, f16, SQUARE),
     (E5m2, E5m2, f32, MIDDLE), (E5m2, E5m2, f32, SQUARE), (E5m2, E5m2, E4m3, MIDDLE), (E5m2, E5m2, E4m3, SQUARE),
-    dependent, block = BLOCK, min_blocks = 1, dynamic_shared = scaled_shared_bytes::<N>()
+    dependent, block = BLOCK, min_blocks = 1, dynamic_shared = shared_bytes::<N>()
 )]
 #[allow(unexpected_cfgs, unused_variables, unused_mut)]
 pub unsafe fn hopper_scaled<T, U, Out, const N: usize>(
@@ -113,8 +99,6 @@ unsafe fn multiply_scaled<T, U, D, const N: usize, const S: usize>(
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<N, S>::new(false) };
-    // Nothing else is there.
-    let slots = block.outgoing.wrapping_add(slots_at(N));
     // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         if group == 0 {
@@ -133,8 +117,7 @@ unsafe fn multiply_scaled<T, U, D, const N: usize, const S: usize>(
             let beside = beside.scaled(LineScales::new(*layouts, pointers));
             let boxes = block.boxes(group - 1);
             let writer = BoxWriter::new(beside, problem, schedule, maps, d, boxes);
-            let promotion = BlockScales::new(problem, (layouts, pointers), slots, group - 1);
-            consume::all::<T, U, _, _, _, N, S>(block, writer, elements, passes, promotion, begun);
+            consume::all::<T, U, _, _, _, N, S>(block, writer, elements, passes, begun);
         }
     }
     // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.

@@ -5,6 +5,7 @@
 use super::super::Problem;
 use super::tile::ROWS_OF_TILE;
 use bytemuck::{Pod, Zeroable};
+use cuda_std::matrix::TileGrid;
 use cuda_std::{cluster, gpu_only, thread};
 
 /// The tiles of a launch, and how the matrices lie.
@@ -70,6 +71,13 @@ impl Passes for (&Schedule, &Problem) {
 }
 
 impl Schedule {
+    /// The tiles of a matrix.
+    #[inline(always)]
+    #[must_use]
+    pub const fn tiles(&self) -> TileGrid {
+        TileGrid { rows: self.tile_rows, columns: self.tile_columns, group: self.group }
+    }
+
     /// All passes: the tiles of all matrices, and of all parts of their sums.
     #[inline(always)]
     #[must_use]
@@ -93,17 +101,13 @@ impl Schedule {
     #[inline(always)]
     #[must_use]
     pub const fn work(&self, problem: &Problem, index: u32) -> Work {
-        let (output, tile) = divide(index, self.tile_rows * self.tile_columns);
+        let (output, tile) = divide(index, self.tiles().len());
         let (batch, split) = divide(output, problem.splits);
-        let (group, inside) = divide(tile, self.group * self.tile_columns);
-        let first = group * self.group;
-        let left = self.tile_rows - first;
-        let height = if left < self.group { left } else { self.group };
-        let (column, row) = divide(inside, height);
+        let (row, column) = self.tiles().place(tile);
         Work {
             batch,
             output,
-            rows: ((first + row) * ROWS_OF_TILE as u32, problem.m),
+            rows: (row * ROWS_OF_TILE as u32, problem.m),
             column,
             steps: (
                 part(self.steps, split, problem.splits),

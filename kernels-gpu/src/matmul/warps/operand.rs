@@ -10,6 +10,7 @@
 
 use super::{SIDE, WARP_COLUMNS, WARP_ROWS};
 use crate::matmul::bytes::Byte;
+use crate::matmul::tf32::split;
 use bytemuck::Pod;
 use core::marker::PhantomData;
 use cuda_std::intrinsics::byte_perm;
@@ -353,17 +354,6 @@ unsafe impl Operand for Tf32 {
 /// Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN: their smaller part is none.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreeTf32;
-
-/// The upper part and the rest of one register. The rest of an infinity and of NaN is NaN.
-#[inline(always)]
-fn split(bits: u32) -> [u32; 2] {
-    const HALF: u32 = 0x1000;
-    const UPPER: u32 = !(2 * HALF - 1);
-    let upper = f32::from_bits(bits.wrapping_add(HALF) & UPPER);
-    let rest = f32::from_bits(bits) - upper;
-    // The tensor cores cut the lower 13 bits off.
-    [upper.to_bits(), rest.to_bits().wrapping_add(HALF)]
-}
 
 // SAFETY: by `load_singles`.
 unsafe impl Operand for ThreeTf32 {

@@ -113,9 +113,8 @@ fn steps(sizes: Sizes) -> Vec<Case> {
         on_normals::<E4m3, bf16>("fp8-nt", Rounding::FP8.to_bf16(), sizes, None, fp8)
             .goal_if(sizes[0] >= 8192, "cuBLASLt", 1.0)
             .goal_if(sizes[0] >= 8192, "torch", 1.0),
-        step::<f32, f32>("three-tf32", Rounding::THREE_TF32, sizes, |gpu, a, b, d| {
-            matmul::three_tf32_into(gpu, a, b, d, Options::new())
-        }),
+        on_normals::<f32, f32>("three-tf32", Rounding::THREE_TF32, sizes, None, three_tf32)
+            .goal_if(sizes[0] >= 4096, "cuBLASLt", 2.2),
         on_normals::<f64, f64>("nn", Rounding::DOUBLE, sizes, None, double).goal_if(
             sizes[0] >= 4096,
             "cuBLASLt",
@@ -375,6 +374,18 @@ fn tf32(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<f32, f32>) -> 
     let [a, b] = [(&*a, layouts[0]), (&*b, layouts[1])].map(|(x, layout)| Matrix::new(x, layout));
     let (a, b, d) = (a?.as_tf32(), b?.as_tf32(), MatrixMut::new(d, layouts[2])?);
     matmul_into(gpu, a, b, d, Options::new(), scratch)
+}
+
+/// f32 as three products of TF32.
+fn three_tf32(
+    gpu: &Gpu,
+    layouts: [MatrixLayout; 3],
+    state: &mut Rigged<f32, f32>,
+) -> GpuResult<()> {
+    let Rigged { a, b, d, scratch } = state;
+    let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
+    let d = MatrixMut::new(d, layouts[2])?;
+    matmul::three_tf32_into(gpu, a, b, d, Options::new(), scratch)
 }
 
 /// [`chosen`] for 8-bit floats.
