@@ -10,7 +10,7 @@ use crate::stream::AsStream;
 
 impl<T: Pod> DeviceBuffer<T> {
     /// A copy of a matrix of `faer` on the device, column-major and without gaps, whatever its strides are (feature `faer`):
-    /// `Matrix::column_major(&buffer, rows, columns)` is its view for [`matmul`](crate::ops::matmul). A matrix in that order goes to the device
+    /// `Matrix::column_major(&buffer, rows, columns)` is its view for [`matmul`](mod@crate::ops::matmul). A matrix in that order goes to the device
     /// from where it is; of another one the elements are put in order on the host first.
     ///
     /// The matrix is `matrix.as_ref()` of one that owns its elements, or a view, as a [`PinnedBuffer`](crate::PinnedBuffer) lends it:
