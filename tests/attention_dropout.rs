@@ -95,9 +95,9 @@ impl Case {
             let all = [&self.q, &self.k, &self.v, &self.d_o].map(rows);
             let [q, k, v, d_o] =
                 all.each_ref().map(|rows| rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            for query in 0..queries {
+            for (query, of_query) in q.iter().enumerate() {
                 let row = expected::dropped_row(
-                    q[query],
+                    of_query,
                     keys,
                     |key| k[key],
                     |key| v[key],

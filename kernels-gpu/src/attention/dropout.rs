@@ -52,13 +52,13 @@ impl Kept {
     /// The bytes of those keys that are of the same sixteen as this one, by query.
     #[inline(always)]
     fn half(block: [u32; 4], key: u32) -> [u32; 2] {
-        if key / 16 % 2 == 0 { [block[0], block[1]] } else { [block[2], block[3]] }
+        if (key / 16).is_multiple_of(2) { [block[0], block[1]] } else { [block[2], block[3]] }
     }
 
     /// Whether the weight of a query and a key is kept.
     #[inline(always)]
     fn keeps(self, half: [u32; 2], query: u32, key: u32) -> bool {
-        let word = if query / 8 % 2 == 0 { half[0] } else { half[1] };
+        let word = if (query / 8).is_multiple_of(2) { half[0] } else { half[1] };
         let byte = key / 8 % 2 * 2 + key % 2;
         word >> (8 * byte) & 0x7f < self.of_128
     }
@@ -215,7 +215,7 @@ pub fn of_queries<C: Score>(
     numbers.map(|index, number| {
         if index % 8 == 0 {
             let key = first.key + 2 * index as u32;
-            if index == 0 || key / 16 % 2 == 0 {
+            if index == 0 || (key / 16).is_multiple_of(2) {
                 block = kept.block(head, first.row, key);
             }
             half = Kept::half(block, key);
