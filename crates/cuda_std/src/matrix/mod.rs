@@ -40,7 +40,7 @@ pub use fragment::{
 };
 pub use instructions::{Multiply, mma, mma_converged, mma_unchecked};
 pub use move_matrix::*;
-pub use tiles::{TileGrid, WarpgroupRole};
+pub use tiles::TileGrid;
 pub use warpgroup::*;
 
 #[cfg(target_os = "cuda")]

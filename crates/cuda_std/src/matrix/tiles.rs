@@ -1,6 +1,4 @@
-//! How a product is divided: its tiles among blocks, and a block's work among warpgroups.
-
-use cuda_std_macros::gpu_only;
+//! How a product is divided among blocks.
 
 /// The tiles of a matrix, in an order for blocks that take one after the other: neighbours share rows and columns of tiles, so that blocks that run
 /// together read what the L2 cache has.
@@ -58,36 +56,6 @@ const fn divide(a: u32, b: u32) -> (u32, u32) {
     match (a.checked_div(b), a.checked_rem(b)) {
         (Some(quotient), Some(remainder)) => (quotient, remainder),
         _ => (0, 0),
-    }
-}
-
-/// What a warpgroup does in a block whose first one copies tiles and whose others multiply them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WarpgroupRole {
-    /// It fills the stages: one warp of it, or one thread.
-    Producer,
-    /// It multiplies; its number among those that do.
-    Consumer(usize),
-}
-
-impl WarpgroupRole {
-    /// The role of this thread's warpgroup.
-    ///
-    /// Registers belong to a branch: the producer's begins with [`lower_registers`](super::lower_registers), and that of the consumers with
-    /// [`raise_registers`](super::raise_registers). Behind both branches the block meets again ([`sync_threads`](crate::thread::sync_threads)), else the assembler
-    /// lets multiplications wait for each other.
-    ///
-    /// # Safety
-    /// All lanes of each warp call this together.
-    #[gpu_only]
-    #[inline(always)]
-    #[must_use]
-    pub unsafe fn current() -> Self {
-        // SAFETY: the caller's promise. All lanes of a warp have the same number, which the assembler sees by the shuffle.
-        match unsafe { crate::warp::warp_shuffle_idx(!0, super::warpgroup_id() as u32, 0, 32).0 } {
-            0 => Self::Producer,
-            group => Self::Consumer(group as usize - 1),
-        }
     }
 }
 
