@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn parts_are_off_by_at_most_a_bit_of_the_24th() {
-        for value in [1.0f32, 1.2345678, -3.1415927, 1e-20, 8.5e37, 0.1, f32::MIN_POSITIVE] {
+        for value in [1.0f32, 1.2345678, -7.654321, 1e-20, 8.5e37, 0.1, f32::MIN_POSITIVE] {
             let [upper, lower] = split(value.to_bits()).map(read);
             let (value, off) = (f64::from(value), 2f64.powi(-23));
             assert!((upper + lower - value).abs() <= off * value.abs(), "{value}");
