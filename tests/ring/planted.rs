@@ -41,9 +41,9 @@ fn relay() {
     let replace = |name| env::var(name).unwrap();
     let (from, to) = (replace("RING_FROM"), replace("RING_TO"));
     let image = best_image(ferrowarp::shipped::IMAGES, (9, 0)).unwrap();
-    let parts = index::parts(&image.ptx()).expect("shipped kernels have an index");
+    let parts = index::parts(image.ptx()).expect("shipped kernels have an index");
     let part = parts.iter().find(|part| part.kernels == ["ring_relay"]);
-    let ptx = part.expect("the kernel is a part of its own").text(&image.ptx());
+    let ptx = part.expect("the kernel is a part of its own").text(image.ptx());
     let start = ptx.find(".entry ring_relay").expect("the kernel is there");
     let body = &ptx[start..];
     assert!(body.contains(&from) && ptx.contains(SYMBOL), "no {from} in the kernel");
