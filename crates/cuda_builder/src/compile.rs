@@ -85,8 +85,12 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
         messages: String::new(),
         compiler: job.compiler.clone(),
     };
-    let mut read = BTreeSet::new();
-    for built in job.compile_all(&archs) {
+    let (mut read, mut all) = (BTreeSet::new(), job.compile_all(&archs));
+    // The messages of the last one were shown as they came. Where it has failed, the others have, as a rule, for the same reason.
+    if let Some(Err(error)) = all.pop_if(|last| last.is_err()) {
+        return Err(error);
+    }
+    for built in all {
         let built = match builder.keep_messages {
             true => built?,
             false => shown(built)?,
@@ -178,13 +182,15 @@ impl<'a> Job<'a> {
     }
 
     /// Compiles for each architecture. Cargo locks the folder that it builds in, so that architectures which are compiled side
-    /// by side have folders of their own, with a `core` of their own: the first of them this job's, the second `2` in it, and so on.
+    /// by side have folders of their own, with a `core` of their own: the last of them this job's, the one before it `2` in it, and so
+    /// on. The last one is the newest as a rule, so that a build for it alone, as of a program that watches its kernels on that device, finds
+    /// what was built here.
     fn compile_all(&self, archs: &[NvvmArch]) -> Vec<Result<Built, CudaBuilderError>> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let jobs = (0..archs.len().min(processors)).map(|number| self.beside(number));
         let jobs: Vec<Job<'_>> = jobs.collect();
         let work_off = |(number, job): (usize, &Job<'_>)| {
-            let own = archs.iter().skip(number).step_by(jobs.len());
+            let own = archs.iter().rev().skip(number).step_by(jobs.len());
             own.map(|arch| job.compile(*arch)).collect::<Vec<_>>()
         };
         let mut of_jobs: Vec<_> = thread::scope(|scope| {
@@ -195,7 +201,10 @@ impl<'a> Job<'a> {
                 .map(|built| built.unwrap_or_else(|panic| resume_unwind(panic)).into_iter())
                 .collect()
         });
-        (0..archs.len()).filter_map(|arch| of_jobs[arch % jobs.len()].next()).collect()
+        let mut all: Vec<_> =
+            (0..archs.len()).filter_map(|arch| of_jobs[arch % jobs.len()].next()).collect();
+        all.reverse();
+        all
     }
 
     /// The job of a number, of those that run side by side. Messages of all but the first are shown when all have ended: each says
