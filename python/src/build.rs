@@ -34,9 +34,9 @@ pub fn build(
             format!("sm_{major}{minor}")
         }
     };
-    let arch: NvvmArch = arch
-        .parse()
-        .map_err(|error: cuda_builder::CudaBuilderError| PyValueError::new_err(error.to_string()))?;
+    let arch: NvvmArch = arch.parse().map_err(|error: cuda_builder::CudaBuilderError| {
+        PyValueError::new_err(error.to_string())
+    })?;
     py.detach(|| {
         let mut builder = CudaBuilder::new(path).arch(arch);
         if let Some(folder) = target_dir {

@@ -26,7 +26,7 @@ pub struct Call {
     like: Option<(Library, Py<PyAny>)>,
     // Fields are dropped in this order: the stream is done before the arguments' memory goes back.
     lease: Lease,
-    inputs: SmallVec<[Input; 4]>,
+    inputs: SmallVec<[Input; 1]>,
     _current: CurrentContext,
 }
 

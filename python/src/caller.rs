@@ -113,7 +113,11 @@ impl Library {
                     let sides = PyTuple::new(py, shape)?;
                     like.call_method(intern!(py, "new_empty"), sides, Some(&keywords))?
                 };
-                let address = array.call_method0(intern!(py, "data_ptr"))?.extract()?;
+                // An array without elements is anywhere.
+                let address = match shape.contains(&0) {
+                    true => 0,
+                    false => array.call_method0(intern!(py, "data_ptr"))?.extract()?,
+                };
                 Ok((array, address))
             }
             Self::CuPy => {
@@ -222,7 +226,9 @@ impl Torch {
         match self.describe_by_exchange(tensor)? {
             Described::OnGpu(found) => {
                 check_gradient(operation, name, tensor)?;
-                check_not_negative(operation, name, tensor)?;
+                if !found.shape.contains(&0) {
+                    check_not_negative(operation, name, tensor)?;
+                }
                 return Ok(Some(found));
             }
             Described::Elsewhere => return Ok(None),

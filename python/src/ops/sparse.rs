@@ -109,7 +109,9 @@ impl Csr {
     fn __repr__(&self) -> String {
         let ((rows, columns), entries) = (self.shape(), self.entries());
         let (dtype, device) = (self.dtype(), self.place.name());
-        format!("<ferrowarp.Csr of {dtype}, shape ({rows}, {columns}), {entries} entries, {device}>")
+        format!(
+            "<ferrowarp.Csr of {dtype}, shape ({rows}, {columns}), {entries} entries, {device}>"
+        )
     }
 }
 
@@ -149,7 +151,9 @@ pub fn spmv<'py>(
         )));
     }
     if n != width {
-        return Err(call.wrong(format!("the matrix has {width} columns, and the vector {n} elements")));
+        return Err(
+            call.wrong(format!("the matrix has {width} columns, and the vector {n} elements"))
+        );
     }
     let y = with_type!("spmv", x.dtype(), [f32 f64], T => {
         let csr = <T as Value>::of(&own.matrix).expect("the types were compared");
@@ -177,7 +181,9 @@ fn numbers(py: Python<'_>, call: &Call, input: &Input) -> PyResult<Vec<u32>> {
     fn all<T: Pod + TryInto<u32>>(name: &str, host: Vec<T>) -> PyResult<Vec<u32>> {
         let number = |value: T| {
             value.try_into().map_err(|_| {
-                PyValueError::new_err(format!("Csr: `{name}` has a number that is not one of 32 bits"))
+                PyValueError::new_err(format!(
+                    "Csr: `{name}` has a number that is not one of 32 bits"
+                ))
             })
         };
         host.into_iter().map(number).collect()

@@ -75,7 +75,8 @@ impl<T: Cell + Element> Weights<T> {
                 let values = x.values::<T>(call.lease())?;
                 let (cells, mut last) = (values.as_slice(), out.buffer.as_mut_slice());
                 let passes = self.passes(steps);
-                let mut spare = call.lease().unwritten(if passes.len() > 1 { x.len() } else { 0 })?;
+                let mut spare =
+                    call.lease().unwritten(if passes.len() > 1 { x.len() } else { 0 })?;
                 if passes.is_empty() {
                     last.copy_from_device(cells)?;
                 }
@@ -84,9 +85,15 @@ impl<T: Cell + Element> Weights<T> {
                     let writes_result = (passes.len() - pass) % 2 == 1;
                     match (pass, writes_result) {
                         (0, true) => self.pass(on, cells, last.slice_mut(..), x.shape(), *steps)?,
-                        (0, false) => self.pass(on, cells, spare.as_mut_slice(), x.shape(), *steps)?,
-                        (_, true) => self.pass(on, spare.as_slice(), last.slice_mut(..), x.shape(), *steps)?,
-                        (_, false) => self.pass(on, last.as_slice(), spare.as_mut_slice(), x.shape(), *steps)?,
+                        (0, false) => {
+                            self.pass(on, cells, spare.as_mut_slice(), x.shape(), *steps)?
+                        }
+                        (_, true) => {
+                            self.pass(on, spare.as_slice(), last.slice_mut(..), x.shape(), *steps)?
+                        }
+                        (_, false) => {
+                            self.pass(on, last.as_slice(), spare.as_mut_slice(), x.shape(), *steps)?
+                        }
                     }
                 }
             }
