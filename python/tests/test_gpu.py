@@ -260,7 +260,7 @@ def test_results_are_of_pytorchs_allocator():
     assert torch.cuda.memory_allocated() == before
 
 
-@pytest.mark.parametrize("name", operations())
+@pytest.mark.parametrize("name", sorted(operations().keys() - {"spmv"}))
 def test_a_cuda_graph(name):
     function, make = operations()[name]
     arguments = make()
@@ -282,7 +282,7 @@ def test_a_cuda_graph(name):
 
 
 def test_what_waits_is_refused_in_a_capture():
-    x = normal(1000)
+    x, matrix = normal(1000), csr(sparse())
     ferrowarp.softmax(x.reshape(10, 100))
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -290,6 +290,8 @@ def test_what_waits_is_refused_in_a_capture():
         y = ferrowarp.softmax(x.reshape(10, 100))
         with pytest.raises(ferrowarp.Error, match="CUDA graph"):
             ferrowarp.unique(x)
+        with pytest.raises(ferrowarp.Error, match="CUDA graph"):
+            ferrowarp.spmv(matrix, x)
     graph.replay()
     torch.testing.assert_close(y, torch.softmax(x.reshape(10, 100), -1))
 

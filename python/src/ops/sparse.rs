@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::array::Place;
 use crate::call::Call;
 use crate::dtype::{DType, Element, unsupported, with_type};
+use crate::error::Error;
 use crate::input::Input;
 
 /// A sparse matrix in compressed rows, for products with vectors: Csr(offsets, columns, values, width).
@@ -135,6 +136,12 @@ pub fn spmv<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let own = matrix.get();
     let call = Call::new("spmv", &[("x", Some(x))])?;
+    if call.lease().is_callers() && call.lease().is_captured() {
+        return Err(Error::new_err(
+            "spmv: the matrix belongs to another stream, whose work a capture into a CUDA graph does not take: call it outside \
+             of the graph",
+        ));
+    }
     let x = call.input(0);
     let ((rows, width), n) = (own.shape(), x.vector("spmv")?);
     if x.place() != own.place {
