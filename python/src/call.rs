@@ -22,6 +22,8 @@ pub struct Call {
     operation: &'static str,
     place: Place,
     kind: Kind,
+    /// Whether it waits for the length of its results.
+    is_measuring: bool,
     /// For a call on the caller's own stream: the first argument, beside which results are allocated.
     like: Option<(Library, Py<PyAny>)>,
     // Fields are dropped in this order: the stream is done before the arguments' memory goes back.
@@ -50,7 +52,7 @@ impl Call {
         let call = Self::new(operation, arguments)?;
         match call.lease.is_callers() && call.lease.is_captured() {
             true => Err(captured(operation)),
-            false => Ok(call),
+            false => Ok(Self { is_measuring: true, ..call }),
         }
     }
 
@@ -85,7 +87,17 @@ impl Call {
             Library::CuPy => Kind::CuPy,
         };
         let (place, like) = (Place::Gpu(device), Some((library, first.clone().unbind())));
-        Ok(Some(Self { operation, place, kind, like, lease, inputs, _current: current }))
+        let is_measuring = false;
+        Ok(Some(Self {
+            operation,
+            place,
+            kind,
+            is_measuring,
+            like,
+            lease,
+            inputs,
+            _current: current,
+        }))
     }
 
     /// A call that waits; what is not on a GPU runs on the device of that number.
@@ -119,7 +131,8 @@ impl Call {
             .into_iter()
             .map(|request| request.import(operation, &lease))
             .collect::<PyResult<_>>()?;
-        Ok(Self { operation, place, kind, like: None, lease, inputs, _current: current })
+        let (is_measuring, like) = (false, None);
+        Ok(Self { operation, place, kind, is_measuring, like, lease, inputs, _current: current })
     }
 
     /// What errors name.
@@ -155,7 +168,7 @@ impl Call {
         work: impl FnOnce(&Stream) -> GpuResult<R> + Send,
     ) -> PyResult<R> {
         let stream = self.lease.stream();
-        if self.lease.is_callers() && self.is_empty() {
+        if self.lease.is_callers() && !self.is_measuring && self.is_empty() {
             // Nothing is computed, and so nothing takes time that other threads could use.
             return work(stream).map_err(to_python);
         }
