@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` and `mpi` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel c candle arrays toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi wheel c candle burn arrays toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -126,6 +126,14 @@ candle: toolchain ## Operations on tensors of candle, tested against candle's ow
 	cargo clippy $(CANDLE) --all-targets -- -D warnings
 	cargo test $(CANDLE)
 	cargo run $(CANDLE) --example sampling
+
+BURN = --manifest-path crates/burn/Cargo.toml --target-dir $(abspath $(BUILT)) --locked
+
+burn: toolchain ## Operations on tensors of burn, tested against burn's own; the example
+	cargo fmt --manifest-path crates/burn/Cargo.toml --check
+	cargo clippy $(BURN) --all-targets -- -D warnings
+	cargo test $(BURN)
+	cargo run $(BURN) --example sampling
 
 ARRAYS = --features ferrowarp/faer,ferrowarp/ndarray
 

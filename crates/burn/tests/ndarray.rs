@@ -1,0 +1,188 @@
+//! Against burn's own operations, on its backend `NdArray`.
+
+use burn_autodiff::Autodiff;
+use burn_ndarray::NdArray;
+use burn_tensor::{Distribution, Tensor, TensorData, activation};
+use ferrowarp_burn as ours;
+use ferrowarp_burn::Error;
+
+type Plain = NdArray<f32>;
+type Graph = Autodiff<NdArray<f32>>;
+
+const EPSILON: f32 = 1e-5;
+
+/// Numbers between -3 and 3, the same in each run.
+fn values<const D: usize>(shape: [usize; D], seed: u64) -> TensorData {
+    let n: usize = shape.iter().product();
+    let mut state = seed;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        3.0 * ((state >> 40) as f32 / (1 << 23) as f32 - 1.0)
+    };
+    TensorData::new((0..n).map(|_| next()).collect::<Vec<f32>>(), shape)
+}
+
+fn plain<const D: usize>(shape: [usize; D], seed: u64) -> Tensor<Plain, D> {
+    Tensor::from_data(values(shape, seed), &Default::default())
+}
+
+fn leaf<const D: usize>(shape: [usize; D], seed: u64) -> Tensor<Graph, D> {
+    Tensor::from_data(values(shape, seed), &Default::default()).require_grad()
+}
+
+/// Asserts that `found` is `expected` to `tolerance` of the largest number. Both are sums of up to 300 terms in `f32`, each with at most
+/// about that many roundings of 2^-24, of which the square root is what occurs.
+#[track_caller]
+fn assert_near<const D: usize>(
+    found: Tensor<Plain, D>,
+    expected: Tensor<Plain, D>,
+    tolerance: f32,
+) {
+    assert_eq!(found.dims(), expected.dims());
+    let [found, expected] = [found, expected].map(|own| own.into_data().to_vec::<f32>().unwrap());
+    let largest = expected.iter().fold(0f32, |largest, own| largest.max(own.abs()));
+    for (found, expected) in found.iter().zip(&expected) {
+        let difference = (found - expected).abs();
+        assert!(difference <= tolerance * largest, "{found} instead of {expected}");
+    }
+}
+
+fn theirs_layer<B: burn_tensor::backend::Backend>(
+    x: Tensor<B, 2>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 2> {
+    let centred = x.clone() - x.mean_dim(1);
+    let variance = (centred.clone() * centred.clone()).mean_dim(1);
+    centred / (variance + EPSILON).sqrt() * gamma.unsqueeze() + beta.unsqueeze()
+}
+
+fn theirs_rms<B: burn_tensor::backend::Backend>(
+    x: Tensor<B, 2>,
+    gamma: Tensor<B, 1>,
+) -> Tensor<B, 2> {
+    let squares = (x.clone() * x.clone()).mean_dim(1);
+    x / (squares + EPSILON).sqrt() * gamma.unsqueeze()
+}
+
+#[test]
+fn softmax_is_burns() -> Result<(), Error> {
+    for shape in [[6, 300], [7, 1], [1, 257]] {
+        let x = plain(shape, 1);
+        assert_near(ours::softmax(x.clone(), false)?, activation::softmax(x.clone(), 1), 1e-5);
+        assert_near(ours::softmax(x.clone(), true)?, activation::log_softmax(x, 1), 1e-5);
+    }
+    assert_eq!(ours::softmax(plain([0, 5], 1), false)?.dims(), [0, 5]);
+    Ok(())
+}
+
+#[test]
+fn norms_are_burns() -> Result<(), Error> {
+    for shape in [[6, 300], [1, 257]] {
+        let (x, gamma, beta) = (plain(shape, 1), plain([shape[1]], 2), plain([shape[1]], 3));
+        let found = ours::layer_norm(x.clone(), gamma.clone(), beta.clone(), EPSILON)?;
+        assert_near(found, theirs_layer(x.clone(), gamma.clone(), beta), 1e-5);
+        let found = ours::rms_norm(x.clone(), gamma.clone(), EPSILON)?;
+        assert_near(found, theirs_rms(x, gamma), 1e-5);
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_are_burns() -> Result<(), Error> {
+    let weights = || Tensor::<Graph, 2>::from_data(values([6, 300], 9), &Default::default());
+    let leaves = || (leaf([6, 300], 1), leaf([300], 2), leaf([300], 3));
+    /// The gradients of a weighted sum of both, by all leaves.
+    macro_rules! compare {
+        ($ours:expr, $theirs:expr, $($leaf:ident),*) => {{
+            let (x, gamma, beta) = leaves();
+            let mut all = vec![];
+            for y in [$ours(x.clone(), gamma.clone(), beta.clone())?, $theirs(x.clone(), gamma.clone(), beta.clone())] {
+                let gradients = (y * weights()).sum().backward();
+                all.push(($($leaf.grad(&gradients).unwrap(),)*));
+            }
+            let [found, expected] = all.try_into().map_err(|_| "two").unwrap();
+            let (($($leaf,)*), expected) = (found, expected);
+            compare!(@ expected $($leaf)*);
+        }};
+        (@ $expected:ident $x:ident) => { assert_near($x, $expected.0, 3e-5); };
+        (@ $expected:ident $x:ident $gamma:ident) => {
+            assert_near($x, $expected.0, 3e-5);
+            assert_near($gamma, $expected.1, 3e-5);
+        };
+        (@ $expected:ident $x:ident $gamma:ident $beta:ident) => {
+            assert_near($x, $expected.0, 3e-5);
+            assert_near($gamma, $expected.1, 3e-5);
+            assert_near($beta, $expected.2, 3e-5);
+        };
+    }
+    compare!(|x, _, _| ours::softmax(x, false), |x, _, _| activation::softmax(x, 1), x);
+    compare!(|x, _, _| ours::softmax(x, true), |x, _, _| activation::log_softmax(x, 1), x);
+    compare!(|x, g, b| ours::layer_norm(x, g, b, EPSILON), theirs_layer, x, gamma, beta);
+    compare!(|x, g, _| ours::rms_norm(x, g, EPSILON), |x, g, _| theirs_rms(x, g), x, gamma);
+    Ok(())
+}
+
+#[test]
+fn sorts_are_burns() -> Result<(), Error> {
+    for shape in [[5, 701], [1, 1000], [3, 1], [0, 4]] {
+        for descending in [false, true] {
+            let x = plain(shape, 4);
+            let (found, indices) = ours::sort(x.clone(), descending)?;
+            assert_eq!(found.dims(), shape);
+            if shape[0] == 0 {
+                continue;
+            }
+            let expected =
+                if descending { x.clone().sort_descending(1) } else { x.clone().sort(1) };
+            assert_eq!(found.clone().into_data(), expected.into_data());
+            assert_eq!(x.clone().gather(1, indices.clone()).into_data(), found.clone().into_data());
+            assert_eq!(
+                ours::argsort(x.clone(), descending)?.into_data(),
+                indices.clone().into_data()
+            );
+            let k = shape[1].min(7);
+            let (best, of_best) = ours::top_k(x, k, descending)?;
+            assert_eq!(best.into_data(), found.slice([0..shape[0], 0..k]).into_data());
+            assert_eq!(of_best.into_data(), indices.slice([0..shape[0], 0..k]).into_data());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn equal_elements_keep_their_order() -> Result<(), Error> {
+    let x = Tensor::<Plain, 1>::from_data([1.0, 0.0, 1.0, 0.0], &Default::default());
+    for (descending, expected) in [(false, [1, 3, 0, 2]), (true, [0, 2, 1, 3])] {
+        let indices = ours::argsort(x.clone(), descending)?.into_data();
+        assert_eq!(indices.to_vec::<i64>().unwrap(), expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_sort_has_a_gradient() -> Result<(), Error> {
+    let x = leaf([4, 33], 5);
+    let (values, _) = ours::top_k(x.clone(), 3, true)?;
+    let found = x.grad(&values.sum().backward()).unwrap();
+    let count: f32 = found.clone().sum().into_scalar();
+    assert_eq!(count, 12.0);
+    let kept = found * x.clone().inner();
+    let (best, _) = ours::top_k(x.inner(), 3, true)?;
+    assert_near(kept.sum(), best.sum(), 1e-6);
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let x = plain([2, 3], 6);
+    let error = ours::top_k(x.clone(), 4, true).unwrap_err().to_string();
+    assert_eq!(error, "top_k: 4 elements of rows of 3");
+    let error = ours::rms_norm(x, plain([2], 7), EPSILON).unwrap_err().to_string();
+    assert!(error.contains("the shape [2], and a row 3 elements"), "{error}");
+    let doubles =
+        Tensor::<NdArray<f64>, 2>::random([2, 3], Distribution::Default, &Default::default());
+    let error = ours::softmax(doubles, false).unwrap_err().to_string();
+    assert!(error.contains("no kernel for elements of F64"), "{error}");
+}
