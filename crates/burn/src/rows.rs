@@ -123,7 +123,7 @@ pub trait Rows: Backend {
             let gpu = gpu()?;
             let (x, gamma, beta) =
                 (upload::<T>(gpu, &x)?, upload::<T>(gpu, &gamma)?, upload::<T>(gpu, &beta)?);
-            let norm = which.of_rows(columns).weight(&gamma).bias(&beta);
+            let norm = which.of_rows(columns).weight(gamma.as_slice()).bias(beta.as_slice());
             let y = computed::<T>(gpu, x.len(), |y| norm::norm_into(gpu, &norm, &x, y))?;
             Ok(Self::float_from_data(TensorData::new(y, shape), &device))
         })
@@ -167,7 +167,7 @@ fn norm_gradients<T: Element + ferrowarp::ops::RowValue>(
     let gpu = gpu()?;
     let (x, gamma, dy) = (upload::<T>(gpu, x)?, upload::<T>(gpu, gamma)?, upload::<T>(gpu, dy)?);
     let rows = x.len().checked_div(columns).unwrap_or(0);
-    let norm = which.of_rows(columns).weight(&gamma);
+    let norm = which.of_rows(columns).weight(gamma.as_slice());
     let (mut of_gamma, mut of_beta) = (vec![], vec![]);
     let dx = computed::<T>(gpu, x.len(), |dx| {
         let mut scratch = Scratch::with_bytes_async(gpu, norm::scratch_bytes(rows, columns))?;
@@ -207,7 +207,7 @@ fn check_weights<B: Backend>(columns: usize, weights: [&FloatTensor<B>; 2]) -> R
         if own.shape()[..] != [columns] {
             let reason = format!(
                 "gamma or beta has the shape {:?}, and a row {columns} elements",
-                own.shape()
+                &own.shape()[..]
             );
             return Err(Error::Shape { operation: NORM, reason });
         }

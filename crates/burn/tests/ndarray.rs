@@ -2,7 +2,7 @@
 
 use burn_autodiff::Autodiff;
 use burn_ndarray::NdArray;
-use burn_tensor::{Distribution, Tensor, TensorData, activation};
+use burn_tensor::{DType, FloatDType, Tensor, TensorData, activation};
 use ferrowarp_burn as ours;
 use ferrowarp_burn::Error;
 
@@ -89,38 +89,69 @@ fn norms_are_burns() -> Result<(), Error> {
     Ok(())
 }
 
+/// The gradients of a weighted sum of what `function` makes of x, gamma and beta, by those of them that it depends on.
+fn gradients(
+    function: impl FnOnce(Tensor<Graph, 2>, Tensor<Graph, 1>, Tensor<Graph, 1>) -> Tensor<Graph, 2>,
+) -> Vec<Tensor<Plain, 1>> {
+    let (x, gamma, beta) = (leaf([6, 300], 1), leaf([300], 2), leaf([300], 3));
+    let weights = Tensor::<Graph, 2>::from_data(values([6, 300], 9), &Default::default());
+    let y = function(x.clone(), gamma.clone(), beta.clone());
+    let all = (y * weights).sum().backward();
+    let of_x = x.grad(&all).map(|own| own.reshape([1800]));
+    [of_x, gamma.grad(&all), beta.grad(&all)].into_iter().flatten().collect()
+}
+
 #[test]
-fn gradients_are_burns() -> Result<(), Error> {
-    let weights = || Tensor::<Graph, 2>::from_data(values([6, 300], 9), &Default::default());
-    let leaves = || (leaf([6, 300], 1), leaf([300], 2), leaf([300], 3));
-    /// The gradients of a weighted sum of both, by all leaves.
-    macro_rules! compare {
-        ($ours:expr, $theirs:expr, $($leaf:ident),*) => {{
-            let (x, gamma, beta) = leaves();
-            let mut all = vec![];
-            for y in [$ours(x.clone(), gamma.clone(), beta.clone())?, $theirs(x.clone(), gamma.clone(), beta.clone())] {
-                let gradients = (y * weights()).sum().backward();
-                all.push(($($leaf.grad(&gradients).unwrap(),)*));
-            }
-            let [found, expected] = all.try_into().map_err(|_| "two").unwrap();
-            let (($($leaf,)*), expected) = (found, expected);
-            compare!(@ expected $($leaf)*);
-        }};
-        (@ $expected:ident $x:ident) => { assert_near($x, $expected.0, 3e-5); };
-        (@ $expected:ident $x:ident $gamma:ident) => {
-            assert_near($x, $expected.0, 3e-5);
-            assert_near($gamma, $expected.1, 3e-5);
-        };
-        (@ $expected:ident $x:ident $gamma:ident $beta:ident) => {
-            assert_near($x, $expected.0, 3e-5);
-            assert_near($gamma, $expected.1, 3e-5);
-            assert_near($beta, $expected.2, 3e-5);
-        };
+fn gradients_are_burns() {
+    let cases = [
+        (
+            1,
+            gradients(|x, _, _| ours::softmax(x, false).unwrap()),
+            gradients(|x, _, _| activation::softmax(x, 1)),
+        ),
+        (
+            1,
+            gradients(|x, _, _| ours::softmax(x, true).unwrap()),
+            gradients(|x, _, _| activation::log_softmax(x, 1)),
+        ),
+        (
+            3,
+            gradients(|x, gamma, beta| ours::layer_norm(x, gamma, beta, EPSILON).unwrap()),
+            gradients(theirs_layer),
+        ),
+        (
+            2,
+            gradients(|x, gamma, _| ours::rms_norm(x, gamma, EPSILON).unwrap()),
+            gradients(|x, gamma, _| theirs_rms(x, gamma)),
+        ),
+        // What is detached from the graph has no gradient.
+        (
+            1,
+            gradients(|x, gamma, _| ours::rms_norm(x.detach(), gamma, EPSILON).unwrap()),
+            gradients(|x, gamma, _| theirs_rms(x.detach(), gamma)),
+        ),
+    ];
+    for (leaves, found, expected) in cases {
+        assert_eq!((found.len(), expected.len()), (leaves, leaves));
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert_near(found, expected, 3e-5);
+        }
     }
-    compare!(|x, _, _| ours::softmax(x, false), |x, _, _| activation::softmax(x, 1), x);
-    compare!(|x, _, _| ours::softmax(x, true), |x, _, _| activation::log_softmax(x, 1), x);
-    compare!(|x, g, b| ours::layer_norm(x, g, b, EPSILON), theirs_layer, x, gamma, beta);
-    compare!(|x, g, _| ours::rms_norm(x, g, EPSILON), |x, g, _| theirs_rms(x, g), x, gamma);
+}
+
+/// Rows of more axes than two, and elements that are not in their row-major order.
+#[test]
+fn other_shapes_are_burns() -> Result<(), Error> {
+    let x = plain([3, 40, 2], 8).swap_dims(0, 2).swap_dims(1, 2);
+    assert_eq!(x.dims(), [2, 3, 40]);
+    assert_near(ours::softmax(x.clone(), false)?, activation::softmax(x.clone(), 2), 1e-5);
+    let (gamma, beta) = (plain([40], 2), plain([40], 3));
+    let found = ours::layer_norm(x.clone(), gamma.clone(), beta.clone(), EPSILON)?;
+    let flat = x.clone().reshape([6, 40]);
+    assert_near(found.reshape([6, 40]), theirs_layer(flat, gamma, beta), 1e-5);
+    let (found, indices) = ours::sort(x.clone(), true)?;
+    assert_eq!(found.clone().into_data(), x.clone().sort_descending(2).into_data());
+    assert_eq!(x.gather(2, indices).into_data(), found.into_data());
     Ok(())
 }
 
@@ -148,6 +179,19 @@ fn sorts_are_burns() -> Result<(), Error> {
             assert_eq!(of_best.into_data(), indices.slice([0..shape[0], 0..k]).into_data());
         }
     }
+    Ok(())
+}
+
+#[test]
+fn doubles_are_sorted() -> Result<(), Error> {
+    // Numbers that are equal as `f32`.
+    let offsets = Tensor::<Plain, 1>::from_data(
+        TensorData::new(vec![3e-12, 1e-12, 2e-12], [3]),
+        (&Default::default(), DType::F64),
+    );
+    let (found, indices) = ours::sort(offsets + 1.0, false)?;
+    assert_eq!(found.into_data().to_vec::<f64>()?, [1.0 + 1e-12, 1.0 + 2e-12, 1.0 + 3e-12]);
+    assert_eq!(indices.into_data().to_vec::<i64>()?, [1, 2, 0]);
     Ok(())
 }
 
@@ -181,8 +225,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(error, "top_k: 4 elements of rows of 3");
     let error = ours::rms_norm(x, plain([2], 7), EPSILON).unwrap_err().to_string();
     assert!(error.contains("the shape [2], and a row 3 elements"), "{error}");
-    let doubles =
-        Tensor::<NdArray<f64>, 2>::random([2, 3], Distribution::Default, &Default::default());
+    let doubles = plain([2, 3], 8).cast(FloatDType::F64);
     let error = ours::softmax(doubles, false).unwrap_err().to_string();
     assert!(error.contains("no kernel for elements of F64"), "{error}");
 }
