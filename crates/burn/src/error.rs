@@ -19,6 +19,18 @@ pub enum Error {
         /// The type of the tensor's elements.
         found: DType,
     },
+    /// The weights of a norm have elements of another type than the rows.
+    #[error(
+        "{operation}: gamma or beta has elements of {of_weight:?}, and x of {of_x:?}: convert it with `cast`"
+    )]
+    MixedTypes {
+        /// The function that was called.
+        operation: &'static str,
+        /// The type of the rows' elements.
+        of_x: DType,
+        /// The type of the elements of gamma or beta.
+        of_weight: DType,
+    },
     /// The tensors do not fit each other, or the operation.
     #[error("{operation}: {reason}")]
     Shape {

@@ -3,7 +3,7 @@
 use burn_ndarray::{FloatNdArrayElement, IntNdArrayElement, NdArray, NdArrayTensor, SharedArray};
 use burn_tensor::backend::Backend;
 use burn_tensor::ops::FloatTensor;
-use burn_tensor::{Tensor, TensorData, TensorMetadata, TensorPrimitive};
+use burn_tensor::{DType, Tensor, TensorData, TensorMetadata, TensorPrimitive};
 use ferrowarp::ops::norm::{self, WeightGradients};
 use ferrowarp::ops::{Scratch, softmax as softmax_rows};
 use half::{bf16, f16};
@@ -117,7 +117,7 @@ pub trait Rows: Backend {
         let [x, gamma, beta] = inputs;
         let (shape, dtype, device) = (x.shape(), x.dtype(), Self::float_device(&x));
         let columns = columns(NORM, &shape)?;
-        check_weights::<Self>(columns, [&gamma, &beta])?;
+        check_weights::<Self>((columns, dtype), [&gamma, &beta])?;
         let [x, gamma, beta] = [read::<Self>(x)?, read::<Self>(gamma)?, read::<Self>(beta)?];
         with_float!(NORM, dtype, [F32 f32, F16 f16, BF16 bf16], T => {
             let gpu = gpu()?;
@@ -157,6 +157,9 @@ impl<E: FloatNdArrayElement, I: IntNdArrayElement> Rows for NdArray<E, I> where
     NdArrayTensor: From<SharedArray<E>> + From<SharedArray<I>>
 {
 }
+
+#[cfg(feature = "flex")]
+impl Rows for burn_flex::Flex {}
 
 /// The gradients by x, gamma and beta.
 fn norm_gradients<T: Element + ferrowarp::ops::RowValue>(
@@ -201,9 +204,15 @@ fn columns(operation: &'static str, shape: &[usize]) -> Result<usize> {
         .ok_or_else(|| Error::Shape { operation, reason: "the tensor has no axis".to_owned() })
 }
 
-/// An error unless gamma and beta are as long as a row.
-fn check_weights<B: Backend>(columns: usize, weights: [&FloatTensor<B>; 2]) -> Result<()> {
+/// An error unless gamma and beta are as long as a row of x and have elements of its type.
+fn check_weights<B: Backend>(
+    (columns, of_x): (usize, DType),
+    weights: [&FloatTensor<B>; 2],
+) -> Result<()> {
     for own in weights {
+        if own.dtype() != of_x {
+            return Err(Error::MixedTypes { operation: NORM, of_x, of_weight: own.dtype() });
+        }
         if own.shape()[..] != [columns] {
             let reason = format!(
                 "gamma or beta has the shape {:?}, and a row {columns} elements",
