@@ -5,9 +5,10 @@ use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
+use burn_tensor::backend::Backend;
 use burn_tensor::ops::FloatTensor;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rows::{Norm, Rows};
 
 impl<B: Rows, C: CheckpointStrategy> Rows for Autodiff<B, C> {
@@ -31,10 +32,43 @@ impl<B: Rows, C: CheckpointStrategy> Rows for Autodiff<B, C> {
             OpsKind::UnTracked(prep) => prep.finish(y),
         })
     }
+
+    // Asked for by an `Autodiff` of this one. No node of this graph would lead through them.
+
+    fn softmax_rows_backward(
+        y: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        log: bool,
+    ) -> Result<FloatTensor<Self>> {
+        check_untracked::<B, C, _>([&y, &dy])?;
+        let dx = B::softmax_rows_backward(y.primitive, dy.primitive, log)?;
+        Ok(<FloatTensor<Self>>::new(dx))
+    }
+
+    fn norm_rows_backward(
+        inputs: [FloatTensor<Self>; 3],
+        which: Norm,
+    ) -> Result<[FloatTensor<Self>; 3]> {
+        check_untracked::<B, C, _>(inputs.each_ref())?;
+        let all = B::norm_rows_backward(inputs.map(|own| own.primitive), which)?;
+        Ok(all.map(<FloatTensor<Self>>::new))
+    }
+}
+
+/// An error if a gradient by one of the tensors could be asked for.
+fn check_untracked<B: Backend, C: CheckpointStrategy, const N: usize>(
+    tensors: [&FloatTensor<Autodiff<B, C>>; N],
+) -> Result<()> {
+    match tensors.into_iter().any(|own| !own.node.requirement.is_none()) {
+        true => Err(Error::SecondOrder),
+        false => Ok(()),
+    }
 }
 
 /// burn's backward passes have no errors: what the library reports there is a panic, as of burn's own operations.
-const BACKWARD: &str = "the gradient was computed";
+fn or_panic<T>(gradient: Result<T>) -> T {
+    gradient.unwrap_or_else(|error| panic!("there is no gradient: {error}"))
+}
 
 #[derive(Debug)]
 struct Softmax;
@@ -46,7 +80,7 @@ impl<B: Rows> Backward<B, 1> for Softmax {
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (y, log) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |dy| {
-            B::softmax_rows_backward(y, dy, log).expect(BACKWARD)
+            or_panic(B::softmax_rows_backward(y, dy, log))
         });
     }
 }
@@ -61,7 +95,7 @@ impl<B: Rows> Backward<B, 3> for NormOfRows {
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (x, gamma, which) = ops.state;
         let dy = grads.consume::<B>(&ops.node);
-        let all = B::norm_rows_backward([x, gamma, dy], which).expect(BACKWARD);
+        let all = or_panic(B::norm_rows_backward([x, gamma, dy], which));
         for (parent, gradient) in ops.parents.into_iter().zip(all) {
             if let Some(parent) = parent {
                 grads.register::<B>(parent.id, gradient);

@@ -39,6 +39,11 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
+    /// A gradient of a gradient of softmax or a norm was asked for.
+    #[error(
+        "softmax and norms have no gradients of gradients here: use burn's own for `Autodiff` of an `Autodiff`"
+    )]
+    SecondOrder,
     /// burn could not read the elements of a tensor.
     #[error("burn could not read a tensor: {0}")]
     Read(String),

@@ -31,6 +31,11 @@ fn leaf<const D: usize>(shape: [usize; D], seed: u64) -> Tensor<Graph, D> {
     Tensor::from_data(values(shape, seed), &Default::default()).require_grad()
 }
 
+/// The same numbers without a graph. `detach` would make a new leaf of a leaf.
+fn untracked<const D: usize>(x: Tensor<Graph, D>) -> Tensor<Graph, D> {
+    Tensor::from_inner(x.inner())
+}
+
 /// Asserts that `found` is `expected` to `tolerance` of the largest number. Both are sums of up to 300 terms in `f32`, each with at most
 /// about that many roundings of 2^-24, of which the square root is what occurs.
 #[track_caller]
@@ -124,11 +129,11 @@ fn gradients_are_burns() {
             gradients(|x, gamma, _| ours::rms_norm(x, gamma, EPSILON).unwrap()),
             gradients(|x, gamma, _| theirs_rms(x, gamma)),
         ),
-        // What is detached from the graph has no gradient.
+        // A tensor that is not tracked has no gradient.
         (
             1,
-            gradients(|x, gamma, _| ours::rms_norm(x.detach(), gamma, EPSILON).unwrap()),
-            gradients(|x, gamma, _| theirs_rms(x.detach(), gamma)),
+            gradients(|x, gamma, _| ours::rms_norm(untracked(x), gamma, EPSILON).unwrap()),
+            gradients(|x, gamma, _| theirs_rms(untracked(x), gamma)),
         ),
     ];
     for (leaves, found, expected) in cases {
@@ -178,6 +183,43 @@ fn sorts_are_burns() -> Result<(), Error> {
             assert_eq!(best.into_data(), found.slice([0..shape[0], 0..k]).into_data());
             assert_eq!(of_best.into_data(), indices.slice([0..shape[0], 0..k]).into_data());
         }
+    }
+    Ok(())
+}
+
+/// Asserts that the gradient on an `Autodiff` of an `Autodiff` is burn's.
+fn check_nested(is_inner_tracked: bool) {
+    let inner = leaf([2, 5], 1);
+    let inner = if is_inner_tracked { inner } else { untracked(inner) };
+    let x = Tensor::<Autodiff<Graph>, 2>::from_inner(inner).require_grad();
+    let y = ours::softmax(x.clone(), false).unwrap();
+    let found = x.grad(&(y * x.clone()).sum().backward()).unwrap();
+    let y = activation::softmax(x.clone(), 1);
+    let expected = x.grad(&(y * x.clone()).sum().backward()).unwrap();
+    assert_near(found.inner(), expected.inner(), 1e-5);
+}
+
+#[test]
+fn nested_graphs_have_first_gradients() {
+    check_nested(false);
+}
+
+#[test]
+#[should_panic(expected = "no gradients of gradients")]
+fn second_gradients_are_refused() {
+    check_nested(true);
+}
+
+#[test]
+fn special_numbers_are_in_burns_order() -> Result<(), Error> {
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let x = [0.0, nan, -0.0, inf, -nan, 1.0, -inf];
+    let x = Tensor::<Plain, 1>::from_data(x, &Default::default());
+    for descending in [false, true] {
+        let expected = if descending { x.clone().sort_descending(0) } else { x.clone().sort(0) };
+        let (found, _) = ours::sort(x.clone(), descending)?;
+        // The bytes, of which those of a NaN and of each zero are their own.
+        assert_eq!(found.into_data().bytes, expected.into_data().bytes);
     }
     Ok(())
 }
