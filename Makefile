@@ -127,13 +127,16 @@ candle: toolchain ## Operations on tensors of candle, tested against candle's ow
 	cargo test $(CANDLE)
 	cargo run $(CANDLE) --example sampling
 
+# As candle. Flex is another backend of burn.
 BURN = --manifest-path crates/burn/Cargo.toml --target-dir $(abspath $(BUILT)) --locked
 
 burn: toolchain ## Operations on tensors of burn, tested against burn's own; the example
 	cargo fmt --manifest-path crates/burn/Cargo.toml --check
-	cargo clippy $(BURN) --all-targets -- -D warnings
-	cargo test $(BURN)
-	cargo run $(BURN) --example sampling
+	cargo clippy $(BURN) --lib -- -D warnings
+	cargo clippy $(BURN) --features flex --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(BURN) --features flex --no-deps --lib
+	cargo test $(BURN) --features flex
+	cargo run $(BURN) --features flex --example sampling
 
 ARRAYS = --features ferrowarp/faer,ferrowarp/ndarray
 

@@ -10,8 +10,9 @@
 //! | `Tensor::topk_with_indices`, along the last axis | [`top_k`] | floats | yes |
 //!
 //! Elements are copied to device 0, which is a GPU or the emulator, and results are copied back to the tensor's device: the call waits
-//! for both. Sorts take tensors of any backend. Softmax and norms take those whose backend is [`Rows`]: `NdArray`, and `Autodiff` of such
-//! a backend, for which they have gradients.
+//! for both. Sorts take tensors of any backend. Softmax and norms take those whose backend is [`Rows`]: `NdArray`, whose floats are `f32`
+//! and `f64`, with the feature `flex` burn's `Flex`, which has `f16` and `bf16` too, and `Autodiff` of such a backend, for which they
+//! have gradients, but none of gradients.
 //!
 //! ```
 //! use burn_ndarray::NdArray;
