@@ -148,7 +148,7 @@ impl Lanes {
     /// A lane has observed a write that came after a `fence.sc`; see [`VectorClock::sc`].
     pub fn hear(&mut self, lane: usize, sc: &Tree) {
         if !self.clock(lane).sc.join(sc).is(&self.clock(lane).sc) {
-            self.learn(1 << lane, |clock| clock.sc = clock.sc.join(sc));
+            self.learn(1 << lane, |clock| clock.sc.learn(sc));
         }
     }
 
@@ -172,7 +172,7 @@ impl Lanes {
             match pooled.iter_mut().find(|other| other.by == own.by) {
                 Some(other) => {
                     other.mask |= own.mask;
-                    other.tree = other.tree.join(&own.tree);
+                    other.tree.learn(&own.tree);
                 }
                 None => pooled.push(own),
             }
@@ -182,7 +182,7 @@ impl Lanes {
             for own in all {
                 pooled[0].by = None;
                 pooled[0].mask |= own.mask;
-                pooled[0].tree = pooled[0].tree.join(&own.tree);
+                pooled[0].tree.learn(&own.tree);
             }
         }
         self.pending = pooled;
