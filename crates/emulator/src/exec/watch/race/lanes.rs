@@ -47,6 +47,8 @@ pub struct Lanes {
     /// Lanes that have not ended.
     pub alive: u32,
     groups: Vec<LaneGroup>,
+    /// The lowest floor of the groups.
+    floor: u32,
     fences: Vec<Fence>,
     pending: Vec<Pending>,
 }
@@ -57,6 +59,7 @@ impl Lanes {
         self.alive = mask;
         self.groups.clear();
         self.groups.push(LaneGroup { mask: u32::MAX, clock: Arc::clone(clock) });
+        self.floor = clock.own.floor;
         self.fences.clear();
         self.pending.clear();
     }
@@ -74,7 +77,7 @@ impl Lanes {
 
     /// The tick up to which all accesses of the block happen before those of any lane.
     pub fn floor(&self) -> u32 {
-        self.groups.iter().map(|group| group.clock.own.floor).min().unwrap_or(0)
+        self.floor
     }
 
     /// The clock of all lanes, where they have the same.
@@ -97,6 +100,7 @@ impl Lanes {
             Some(group) => group.mask |= mask,
             None => self.groups.push(LaneGroup { mask, clock: Arc::clone(clock) }),
         }
+        self.floor = self.groups.iter().map(|group| group.clock.own.floor).min().unwrap_or(0);
     }
 
     /// The maximum of the clocks of some lanes.
