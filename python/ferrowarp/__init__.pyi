@@ -1,9 +1,11 @@
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, final
 
 __all__ = [
     "Array",
+    "Csr",
     "DeviceInfo",
     "Error",
     "Function",
@@ -11,6 +13,7 @@ __all__ = [
     "__version__",
     "argsort",
     "attention",
+    "build",
     "device",
     "histogram",
     "integers",
@@ -22,10 +25,14 @@ __all__ = [
     "rms_norm",
     "run_lengths",
     "scan",
+    "segmented_argsort",
     "segmented_reduce",
+    "segmented_sort",
     "select",
     "softmax",
     "sort",
+    "spmv",
+    "stencil",
     "top_k",
     "transpose",
     "uniform",
@@ -97,6 +104,23 @@ class Function:
         shared: int = 0,
     ) -> None: ...
 
+@final
+class Csr:
+    def __new__(cls, offsets: _DLPack, columns: _DLPack, values: _DLPack, width: int) -> Csr: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def entries(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+
+def build(
+    path: str | PathLike[str],
+    *,
+    arch: str | None = None,
+    target_dir: str | PathLike[str] | None = None,
+    device: int = 0,
+) -> Path: ...
 def device(ordinal: int = 0) -> DeviceInfo: ...
 def sort(x: _A, *, descending: bool = False) -> _A: ...
 def argsort(x: _A, *, descending: bool = False) -> _A: ...
@@ -112,6 +136,17 @@ def histogram(
     range: tuple[float, float] | tuple[int, int] | None = None,
 ) -> _A: ...
 def segmented_reduce(x: _A, offsets: _DLPack, op: Literal["sum", "min", "max"] = "sum") -> _A: ...
+def segmented_sort(x: _A, offsets: _DLPack, *, descending: bool = False) -> _A: ...
+def segmented_argsort(x: _A, offsets: _DLPack, *, descending: bool = False) -> _A: ...
+def spmv(matrix: Csr, x: _A) -> _A: ...
+def stencil(
+    x: _A,
+    centre: float,
+    neighbours: Sequence[float],
+    *,
+    steps: int = 1,
+    boundary: Literal["fixed", "periodic", "insulated"] = "fixed",
+) -> _A: ...
 def softmax(x: _A, *, log: bool = False) -> _A: ...
 def layer_norm(
     x: _A,

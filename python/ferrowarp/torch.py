@@ -33,10 +33,13 @@ __all__ = [
     "rms_norm",
     "run_lengths",
     "scan",
+    "segmented_argsort",
     "segmented_reduce",
+    "segmented_sort",
     "select",
     "softmax",
     "sort",
+    "stencil",
     "top_k",
     "transpose",
     "uniform",
@@ -498,6 +501,46 @@ def _fake_segmented_reduce(x, offsets, op):
 @_operator("segmented_reduce", "(Tensor x, Tensor offsets, str op) -> Tensor", _fake_segmented_reduce)
 def _segmented_reduce(x, offsets, op):
     return _ferrowarp.segmented_reduce(x, offsets, op)
+
+
+def segmented_sort(x: Tensor, offsets: Tensor, *, descending: bool = False) -> Tensor:
+    """The elements of x in order within each segment: see ferrowarp.segmented_sort."""
+    _refuse_gradient("segmented_sort", x)
+    return _segmented_sort(x, offsets, descending)
+
+
+@_operator("segmented_sort", "(Tensor x, Tensor offsets, bool descending) -> Tensor", _like_the_first)
+def _segmented_sort(x, offsets, descending):
+    return _ferrowarp.segmented_sort(x, offsets, descending=descending)
+
+
+def segmented_argsort(x: Tensor, offsets: Tensor, *, descending: bool = False) -> Tensor:
+    """The indices (uint32) of the elements of x in order within each segment: see ferrowarp.segmented_argsort."""
+    return _segmented_argsort(x, offsets, descending)
+
+
+def _fake_segmented_argsort(x, offsets, descending):
+    return x.new_empty(x.shape, dtype=torch.uint32)
+
+
+@_operator("segmented_argsort", "(Tensor x, Tensor offsets, bool descending) -> Tensor", _fake_segmented_argsort)
+def _segmented_argsort(x, offsets, descending):
+    return _ferrowarp.segmented_argsort(x, offsets, descending=descending)
+
+
+def stencil(
+    x: Tensor, centre: float, neighbours: Sequence[float], *, steps: int = 1, boundary: str = "fixed"
+) -> Tensor:
+    """Steps of a stencil on x, of two or three axes: see ferrowarp.stencil."""
+    _refuse_gradient("stencil", x)
+    return _stencil(x, centre, list(neighbours), steps, boundary)
+
+
+@_operator(
+    "stencil", "(Tensor x, float centre, float[] neighbours, int steps, str boundary) -> Tensor", _like_the_first
+)
+def _stencil(x, centre, neighbours, steps, boundary):
+    return _ferrowarp.stencil(x, centre, neighbours, steps=steps, boundary=boundary)
 
 
 def histogram(x: Tensor, bins: int, range: tuple[float, float] | None = None) -> Tensor:

@@ -5,13 +5,14 @@ use ferrowarp::{Backend, DeviceBuffer, DeviceSliceMut, GpuResult, LentBuffer, St
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
+use smallvec::{SmallVec, smallvec};
 
 use crate::array::{Array, Memory, Place};
 use crate::caller::{CurrentContext, Library, OnStream, captured};
 use crate::device::{Device, Lease, backend};
 use crate::dtype::{DType, Element};
 use crate::error::to_python;
-use crate::input::Input;
+use crate::input::{Input, Sides};
 use crate::kind::Kind;
 use crate::request::Request;
 
@@ -21,11 +22,13 @@ pub struct Call {
     operation: &'static str,
     place: Place,
     kind: Kind,
+    /// Whether it waits for the length of its results.
+    is_measuring: bool,
     /// For a call on the caller's own stream: the first argument, beside which results are allocated.
     like: Option<(Library, Py<PyAny>)>,
     // Fields are dropped in this order: the stream is done before the arguments' memory goes back.
     lease: Lease,
-    inputs: Vec<Input>,
+    inputs: SmallVec<[Input; 1]>,
     _current: CurrentContext,
 }
 
@@ -49,7 +52,7 @@ impl Call {
         let call = Self::new(operation, arguments)?;
         match call.lease.is_callers() && call.lease.is_captured() {
             true => Err(captured(operation)),
-            false => Ok(call),
+            false => Ok(Self { is_measuring: true, ..call }),
         }
     }
 
@@ -69,7 +72,7 @@ impl Call {
         let (library, device) = (found.library, found.device);
         let current = CurrentContext::get();
         let lease = found.lease(first.py())?;
-        let mut inputs = Vec::with_capacity(arguments.len());
+        let mut inputs = SmallVec::new();
         inputs.push(Input::on_stream(operation, name, found)?);
         for (name, object) in given {
             match OnStream::of(operation, name, object)? {
@@ -84,7 +87,17 @@ impl Call {
             Library::CuPy => Kind::CuPy,
         };
         let (place, like) = (Place::Gpu(device), Some((library, first.clone().unbind())));
-        Ok(Some(Self { operation, place, kind, like, lease, inputs, _current: current }))
+        let is_measuring = false;
+        Ok(Some(Self {
+            operation,
+            place,
+            kind,
+            is_measuring,
+            like,
+            lease,
+            inputs,
+            _current: current,
+        }))
     }
 
     /// A call that waits; what is not on a GPU runs on the device of that number.
@@ -118,7 +131,8 @@ impl Call {
             .into_iter()
             .map(|request| request.import(operation, &lease))
             .collect::<PyResult<_>>()?;
-        Ok(Self { operation, place, kind, like: None, lease, inputs, _current: current })
+        let (is_measuring, like) = (false, None);
+        Ok(Self { operation, place, kind, is_measuring, like, lease, inputs, _current: current })
     }
 
     /// What errors name.
@@ -154,6 +168,10 @@ impl Call {
         work: impl FnOnce(&Stream) -> GpuResult<R> + Send,
     ) -> PyResult<R> {
         let stream = self.lease.stream();
+        if self.lease.is_callers() && !self.is_measuring && self.is_empty() {
+            // Nothing is computed, and so nothing takes time that other threads could use.
+            return work(stream).map_err(to_python);
+        }
         let result = py.detach(|| {
             let enqueued = work(stream);
             if self.lease.is_callers() {
@@ -165,11 +183,17 @@ impl Call {
         result.map_err(to_python)
     }
 
+    /// Whether there are arguments, and no elements in any of them. One that stands for a device alone says nothing.
+    fn is_empty(&self) -> bool {
+        let is_empty = |input: &Input| input.len() == 0 && input.name() != "like";
+        !self.inputs.is_empty() && self.inputs.iter().all(is_empty)
+    }
+
     /// Memory for a result of that shape, which the operation writes.
     pub fn output<T: Element>(
         &self,
         py: Python<'_>,
-        shape: impl Into<Vec<usize>>,
+        shape: impl AsRef<[usize]>,
     ) -> PyResult<Output<T>> {
         self.output_as(py, T::DTYPE, shape)
     }
@@ -179,10 +203,10 @@ impl Call {
         &self,
         py: Python<'_>,
         dtype: DType,
-        shape: impl Into<Vec<usize>>,
+        shape: impl AsRef<[usize]>,
     ) -> PyResult<Output<T>> {
         assert_eq!(dtype.bytes(), size_of::<T>(), "a result has elements of their size");
-        let shape = shape.into();
+        let shape = Sides::from_slice(shape.as_ref());
         let len = shape.iter().try_fold(1usize, |len, side| len.checked_mul(*side));
         let len = len.ok_or_else(|| {
             self.wrong(format!("the shape {shape:?} has more elements than can be counted"))
@@ -219,7 +243,7 @@ impl Call {
                 Memory::new(buffer, address, self.place, device)
             }
         };
-        Ok(Outcome::Own(Array::new(memory, dtype, shape)))
+        Ok(Outcome::Own(Array::new(memory, dtype, shape.into_vec())))
     }
 
     /// The first `len` elements of an output of one axis, which the operation has written. Of PyTorch's and CuPy's arrays it is a
@@ -232,12 +256,12 @@ impl Call {
         };
         let mut front = self.lease.unwritten(len)?;
         front.as_mut_slice().copy_from_device(whole.slice(..len))?;
-        self.finish(Output { buffer: Written::Own(front), dtype, shape: vec![len] })
+        self.finish(Output { buffer: Written::Own(front), dtype, shape: smallvec![len] })
     }
 
     /// A result of one axis that the operation has allocated.
     pub fn result<T: Element>(&self, buffer: DeviceBuffer<T>) -> GpuResult<Outcome> {
-        let shape = vec![buffer.len()];
+        let shape = smallvec![buffer.len()];
         self.finish(Output { buffer: Written::Own(buffer), dtype: T::DTYPE, shape })
     }
 
@@ -263,7 +287,7 @@ pub struct Output<T: Element> {
     /// What the operation writes, from end to end.
     pub buffer: Written<T>,
     dtype: DType,
-    shape: Vec<usize>,
+    shape: Sides,
 }
 
 /// What an operation writes.

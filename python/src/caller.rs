@@ -13,9 +13,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use smallvec::SmallVec;
 
 use crate::device::{Device, Lease, backend};
 use crate::dtype::DType;
+use crate::input::{Sides, Strides};
 use crate::request::check_gradient;
 
 /// A library whose streams calls run on.
@@ -36,9 +38,9 @@ pub struct OnStream {
     /// The type of its elements.
     pub dtype: DType,
     /// The number of elements along each axis.
-    pub shape: Vec<usize>,
+    pub shape: Sides,
     /// How far apart they are along each axis, in elements.
-    pub strides: Vec<isize>,
+    pub strides: Strides,
     /// The address of the first element.
     pub address: usize,
     /// The library's current stream, if it is known already.
@@ -95,7 +97,7 @@ impl Library {
         of_like: Option<(DType, &[usize])>,
         (dtype, shape): (DType, &[usize]),
     ) -> PyResult<(Bound<'py, PyAny>, usize)> {
-        let (py, sides) = (like.py(), PyTuple::new(like.py(), shape)?);
+        let py = like.py();
         let typed = |name: &Bound<'py, PyAny>| {
             let keywords = PyDict::new(py);
             keywords.set_item(intern!(py, "dtype"), name).map(|()| keywords)
@@ -108,13 +110,19 @@ impl Library {
                     torch.empty_like.bind(py).call1((like,))?
                 } else {
                     let keywords = typed(torch.dtype(dtype).bind(py))?;
+                    let sides = PyTuple::new(py, shape)?;
                     like.call_method(intern!(py, "new_empty"), sides, Some(&keywords))?
                 };
-                let address = array.call_method0(intern!(py, "data_ptr"))?.extract()?;
+                // An array without elements is anywhere.
+                let address = match shape.contains(&0) {
+                    true => 0,
+                    false => array.call_method0(intern!(py, "data_ptr"))?.extract()?,
+                };
                 Ok((array, address))
             }
             Self::CuPy => {
                 let keywords = typed(PyString::new(py, dtype.name()).as_any())?;
+                let sides = PyTuple::new(py, shape)?;
                 let array =
                     cupy(py)?.call_method(intern!(py, "empty"), (sides,), Some(&keywords))?;
                 let address = cupy_address(&array)?;
@@ -218,7 +226,9 @@ impl Torch {
         match self.describe_by_exchange(tensor)? {
             Described::OnGpu(found) => {
                 check_gradient(operation, name, tensor)?;
-                check_not_negative(operation, name, tensor)?;
+                if !found.shape.contains(&0) {
+                    check_not_negative(operation, name, tensor)?;
+                }
                 return Ok(Some(found));
             }
             Described::Elsewhere => return Ok(None),
@@ -340,7 +350,7 @@ fn loaded<'py>(
 }
 
 /// The numbers of a tuple.
-fn numbers<'py, N>(tuple: &Bound<'py, PyAny>) -> PyResult<Vec<N>>
+fn numbers<'py, N>(tuple: &Bound<'py, PyAny>) -> PyResult<SmallVec<[N; 4]>>
 where
     N: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
 {
@@ -375,7 +385,7 @@ fn of_cupy(array: &Bound<'_, PyAny>) -> PyResult<Option<OnStream>> {
     let dtype = array.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?;
     let dtype = DType::from_name(dtype.cast::<PyString>()?.to_cow()?.as_ref());
     let Some(dtype) = dtype.filter(|_| device == current) else { return Ok(None) };
-    let bytes: Vec<isize> = numbers(&array.getattr(intern!(py, "strides"))?)?;
+    let bytes: Strides = numbers(&array.getattr(intern!(py, "strides"))?)?;
     let size = dtype.bytes() as isize;
     if bytes.iter().any(|stride| stride % size != 0) {
         return Ok(None);

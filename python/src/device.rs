@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cuda_driver::sys;
 use ferrowarp::memory::resource::StreamRef;
@@ -19,16 +19,15 @@ pub struct Device {
     gpu: Gpu,
     /// Streams that no call uses now.
     idle: Mutex<Vec<Stream>>,
-    /// Streams of callers, by their handles.
-    callers: Mutex<BTreeMap<usize, Caller>>,
+    /// Streams of callers that are never destroyed, by their handles.
+    callers: Mutex<BTreeMap<usize, &'static Caller>>,
 }
 
 /// A stream of a caller's library that is never destroyed.
-#[derive(Clone)]
 struct Caller {
     stream: Stream,
     /// Scratch memory for its next call, unless a call of another thread has it now.
-    scratch: Arc<Mutex<Option<Scratch>>>,
+    scratch: Mutex<Option<Scratch>>,
 }
 
 /// What the process runs on, chosen once.
@@ -72,7 +71,7 @@ impl Device {
             Some(idle) => idle,
             None => self.gpu.create_stream()?,
         };
-        Ok(Lease { device: self, stream, is_callers: false, kept: None })
+        Ok(Lease { device: self, stream: LeasedStream::Own(stream) })
     }
 
     /// The stream of that handle (`CUstream`), which is the caller's current one; `is_kept` says that it is never destroyed.
@@ -82,31 +81,38 @@ impl Device {
     pub unsafe fn callers(&'static self, handle: usize, is_kept: bool) -> GpuResult<Lease> {
         // The default stream.
         let is_kept = is_kept || handle == 0;
-        let known = if is_kept { lock(&self.callers).get(&handle).cloned() } else { None };
-        let Caller { stream, scratch } = match known {
-            Some(known) => known,
-            None => {
-                let raw = std::ptr::with_exposed_provenance_mut(handle);
-                // SAFETY: the caller's promise. What is not kept goes with the lease, and with what the call made on it.
-                let stream = unsafe { Stream::from_raw(&self.gpu, raw, ())? };
-                let made = Caller { stream, scratch: Arc::default() };
-                if is_kept {
-                    lock(&self.callers).insert(handle, made.clone());
-                }
-                made
-            }
-        };
-        let kept = is_kept.then_some(scratch);
-        Ok(Lease { device: self, stream, is_callers: true, kept })
+        let known = if is_kept { lock(&self.callers).get(&handle).copied() } else { None };
+        if let Some(known) = known {
+            return Ok(Lease { device: self, stream: LeasedStream::Kept(known) });
+        }
+        let raw = std::ptr::with_exposed_provenance_mut(handle);
+        // SAFETY: the caller's promise. What is not kept goes with the lease, and with what the call made on it.
+        let stream = unsafe { Stream::from_raw(&self.gpu, raw, ())? };
+        if !is_kept {
+            return Ok(Lease { device: self, stream: LeasedStream::Callers(stream) });
+        }
+        let made: &'static Caller =
+            Box::leak(Box::new(Caller { stream, scratch: Mutex::default() }));
+        // Another thread may have been faster; both have the same stream.
+        let kept = *lock(&self.callers).entry(handle).or_insert(made);
+        Ok(Lease { device: self, stream: LeasedStream::Kept(kept) })
     }
 }
 
 /// The stream of one call.
 pub struct Lease {
     device: &'static Device,
-    stream: Stream,
-    is_callers: bool,
-    kept: Option<Arc<Mutex<Option<Scratch>>>>,
+    stream: LeasedStream,
+}
+
+/// Whose stream it is.
+enum LeasedStream {
+    /// This library's.
+    Own(Stream),
+    /// The caller's.
+    Callers(Stream),
+    /// The caller's, who never destroys it.
+    Kept(&'static Caller),
 }
 
 impl Lease {
@@ -117,40 +123,51 @@ impl Lease {
 
     /// The stream.
     pub fn stream(&self) -> &Stream {
-        &self.stream
+        match &self.stream {
+            LeasedStream::Own(stream) | LeasedStream::Callers(stream) => stream,
+            LeasedStream::Kept(caller) => &caller.stream,
+        }
     }
 
     /// Whether it is the caller's own stream, for which no call waits. Otherwise the call alone has it, and it has done all of
     /// the call's work when this is dropped.
     pub fn is_callers(&self) -> bool {
-        self.is_callers
+        !matches!(self.stream, LeasedStream::Own(_))
+    }
+
+    /// Where the caller's stream keeps scratch memory.
+    fn kept(&self) -> Option<&Mutex<Option<Scratch>>> {
+        match &self.stream {
+            LeasedStream::Kept(caller) => Some(&caller.scratch),
+            _ => None,
+        }
     }
 
     /// Memory that an operation is about to write from end to end.
     pub fn unwritten<T: Element>(&self, len: usize) -> GpuResult<DeviceBuffer<T>> {
         // SAFETY: every bit pattern is a value, and the caller's operation writes all of it, or the buffer is dropped.
         unsafe {
-            match self.is_callers {
-                true => DeviceBuffer::uninitialized_async(&self.stream, len),
-                false => DeviceBuffer::uninitialized(&self.stream, len),
+            match self.is_callers() {
+                true => DeviceBuffer::uninitialized_async(self.stream(), len),
+                false => DeviceBuffer::uninitialized(self.stream(), len),
             }
         }
     }
 
     /// Scratch memory for an operation that takes that many bytes of it.
     pub fn scratch(&self, bytes: usize) -> GpuResult<CallScratch<'_>> {
-        if !self.is_callers {
-            let mut scratch = Scratch::new(&self.stream)?;
-            scratch.reserve(&self.stream, bytes)?;
+        if !self.is_callers() {
+            let mut scratch = Scratch::new(self.stream())?;
+            scratch.reserve(self.stream(), bytes)?;
             return Ok(CallScratch { scratch: Some(scratch), slot: None });
         }
         let is_small = bytes <= KEPT_BYTES;
-        let slot = self.kept.as_deref().filter(|_| is_small && !self.is_captured());
+        let slot = self.kept().filter(|_| is_small && !self.is_captured());
         let kept = slot.and_then(|slot| lock(slot).take());
         let bytes = if slot.is_some() { KEPT_BYTES } else { bytes };
         let scratch = match kept {
             Some(kept) => kept,
-            None => Scratch::with_bytes_async(&self.stream, bytes)?,
+            None => Scratch::with_bytes_async(self.stream(), bytes)?,
         };
         Ok(CallScratch { scratch: Some(scratch), slot })
     }
@@ -170,7 +187,7 @@ impl Lease {
 
     /// Whether the stream's work becomes a graph, whose memory no other work may use between its runs.
     pub fn is_captured(&self) -> bool {
-        let stream = StreamRef::of(&self.stream).as_raw().cast();
+        let stream = StreamRef::of(self.stream()).as_raw().cast();
         let mut status = sys::stream_capture_status::NONE;
         // SAFETY: the stream lives, and `status` is writable.
         let code = unsafe { sys::cuStreamIsCapturing(stream, &mut status) };
@@ -214,10 +231,10 @@ impl Drop for CallScratch<'_> {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.is_callers {
+        if let LeasedStream::Own(stream) = &self.stream {
             // After an error of the call; otherwise the stream is idle. A device that is lost does no more work.
-            let _ = self.stream.synchronize();
-            lock(&self.device.idle).push(self.stream.clone());
+            let _ = stream.synchronize();
+            lock(&self.device.idle).push(stream.clone());
         }
     }
 }

@@ -7,18 +7,24 @@ use dlpark::python::ImportedDlpack;
 use ferrowarp::{DeviceBuffer, DeviceSlice, GpuResult, LentBuffer};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use smallvec::SmallVec;
 
 use crate::array::Place;
 use crate::caller::OnStream;
 use crate::device::Lease;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, unsupported};
+
+/// The number of elements along each axis: as a rule of so few axes that no memory is allocated for it.
+pub type Sides = SmallVec<[usize; 4]>;
+/// How far apart the elements are along each axis, in elements.
+pub type Strides = SmallVec<[isize; 4]>;
 
 /// An argument whose memory was lent.
 pub struct Input {
     name: &'static str,
     dtype: DType,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
+    shape: Sides,
+    strides: Strides,
     address: usize,
     place: Place,
     is_read_only: bool,
@@ -160,6 +166,20 @@ impl Input {
                 self.name, self.shape
             ))),
         }
+    }
+
+    /// How many segments the offsets delimit that it holds: int64 or uint64, one more than segments.
+    pub fn segments(&self, operation: &str) -> PyResult<usize> {
+        let offsets = self.vector(operation)?;
+        if !matches!(self.dtype, DType::I64 | DType::U64) {
+            let operation = format!("{operation} with offsets");
+            return Err(unsupported(&operation, self.dtype.name(), &[DType::I64, DType::U64]));
+        }
+        offsets.checked_sub(1).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "{operation}: there has to be one offset more than there are segments"
+            ))
+        })
     }
 
     /// The length of the last axis.

@@ -11,6 +11,7 @@
 //! The arguments' memory goes back when the call is dropped, after a borrowed stream.
 
 mod array;
+mod build;
 mod call;
 mod caller;
 mod device;
@@ -32,6 +33,8 @@ fn _ferrowarp(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::DeviceInfo>()?;
     module.add_class::<module::Module>()?;
     module.add_class::<module::Function>()?;
+    module.add_class::<ops::sparse::Csr>()?;
+    module.add_function(wrap_pyfunction!(build::build, module)?)?;
     module.add_function(wrap_pyfunction!(device::device, module)?)?;
     ops::add(module)
 }

@@ -13,6 +13,11 @@ X = numpy.array([3.0, 1.0, 2.0], dtype="float32")
 HEADS = numpy.zeros((1, 2, 3, 8), dtype="float16")
 
 
+def csr(offsets=(0, 2, 2, 3), columns=(0, 2, 1)):
+    """A matrix of three rows and columns; the keywords spoil it."""
+    return ferrowarp.Csr(numpy.array(offsets), numpy.array(columns), X, 3)
+
+
 class Producer:
     """An array of a library that is not known, with the protocol before DLPack 1."""
 
@@ -79,7 +84,7 @@ def test_a_capsule_of_a_result_is_used_once():
         ferrowarp.sort(capsule)
 
 
-@pytest.mark.parametrize("argument", [[3, 1, 2], 7, None, "text", object()], ids=repr)
+@pytest.mark.parametrize("argument", [[3, 1, 2], 7, None, "text", object()], ids=lambda own: type(own).__name__)
 def test_what_is_no_array(argument):
     with pytest.raises(TypeError, match="sort: `x` is a .*__dlpack__"):
         ferrowarp.sort(argument)
@@ -98,6 +103,10 @@ def test_what_is_no_array(argument):
         (lambda: ferrowarp.select(X, X), "select with flags takes elements of bool, uint8"),
         (lambda: ferrowarp.layer_norm(X, X.astype("float16")), "`weight` has elements of float16, and `x` of float32"),
         (lambda: ferrowarp.segmented_reduce(X, numpy.array([0, 3], dtype="int32")), "int64, uint64"),
+        (lambda: ferrowarp.segmented_sort(X, numpy.array([0, 3], dtype="int32")), "int64, uint64"),
+        (lambda: ferrowarp.stencil(numpy.zeros((3, 3), "int32"), 1, [0, 0]), "stencil takes elements of float32, float64"),
+        (lambda: ferrowarp.Csr(X[:1], X[:0], X[:0], 3), "Csr with offsets takes elements of int32"),
+        (lambda: ferrowarp.spmv(csr(), numpy.zeros(3)), "of float32 and the vector of float64"),
         (lambda: ferrowarp.uniform(3, seed=1, dtype="float16"), "uniform takes elements of float32, float64"),
         (lambda: ferrowarp.uniform(3, seed=1, dtype="nonsense"), "these are nonsense"),
         (lambda: ferrowarp.sort(X.astype("complex64")), "64 bits"),
@@ -122,6 +131,14 @@ def test_types_that_are_refused(call, names):
         (lambda: ferrowarp.histogram(X, 0, range=(0.0, 1.0)), "there has to be a bin"),
         (lambda: ferrowarp.segmented_reduce(X, numpy.zeros(0, dtype="int64")), "one offset more"),
         (lambda: ferrowarp.segmented_reduce(X, numpy.zeros(2, dtype="int64"), "mean"), '"sum", "min" or "max"'),
+        (lambda: ferrowarp.segmented_argsort(X, numpy.zeros(0, dtype="int64")), "one offset more"),
+        (lambda: ferrowarp.stencil(X, 1, [0]), "`x` has 1 axes, and needs two or three"),
+        (lambda: ferrowarp.stencil(numpy.zeros((3, 3)), 1, [0, 0, 0]), "`neighbours` has 3 weights, and `x` 2 axes"),
+        (lambda: ferrowarp.stencil(numpy.zeros((3, 3)), 1, [0, 0], boundary="open"), '"fixed", "periodic" or "insulated"'),
+        (lambda: csr(offsets=[0, 3, 2, 3]), "must rise from 0"),
+        (lambda: csr(columns=[0, 3, 1]), "column 3, of 3 columns"),
+        (lambda: csr(columns=[0, -1, 1]), "`columns` has a number that is not one of 32 bits"),
+        (lambda: ferrowarp.spmv(csr(), X[:2]), "3 columns, and the vector 2 elements"),
         (lambda: ferrowarp.softmax(numpy.array(1, dtype="float32")), "has to have an axis"),
         (lambda: ferrowarp.layer_norm(X, X[:2]), r"`weight` has the shape \[2\], and needs \[3\]"),
         (lambda: ferrowarp.rms_norm(X, residual=X[:2]), r"`residual` has the shape \[2\]"),

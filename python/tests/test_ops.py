@@ -177,6 +177,82 @@ def test_segmented_extremes(dtype):
     assert ferrowarp.segmented_reduce(x, offsets[:1]).shape == (0,)
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("descending", [False, True])
+def test_segmented_sorts(dtype, descending):
+    x = numbers(dtype, 1000)
+    offsets = numpy.array([0, 0, 1, 100, 700, 1000], dtype="int64")
+    order = numpy.concatenate([low + stable_order(x[low:high], descending) for low, high in zip(offsets, offsets[1:])])
+    check(ferrowarp.segmented_argsort(x, offsets, descending=descending), order.astype("uint32"))
+    check(ferrowarp.segmented_sort(x, offsets.astype("uint64"), descending=descending), x[order])
+
+
+def stable_order(x, descending):
+    """The stable order of numbers of which none is NaN."""
+    if not descending:
+        return numpy.argsort(x, kind="stable")
+    return len(x) - 1 - numpy.argsort(x[::-1], kind="stable")[::-1]
+
+
+def sparse(dtype, rows, width):
+    """A matrix with rows of 0 to 40 entries: offsets, columns, values, and the same one as a dense array."""
+    generator = numpy.random.default_rng(2)
+    dense = numpy.zeros((rows, width), dtype)
+    for row in range(rows):
+        columns = generator.choice(width, min(row % 41, width), replace=False)
+        dense[row, columns] = generator.standard_normal(len(columns))
+    places = dense != 0
+    offsets = numpy.concatenate([[0], numpy.cumsum(places.sum(1))])
+    return offsets, numpy.nonzero(places)[1], dense[places], dense
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-12)])
+@pytest.mark.parametrize("rows, width", [(0, 3), (1, 1), (150, 77), (7, 1000)])
+def test_spmv(dtype, tolerance, rows, width):
+    offsets, columns, values, dense = sparse(dtype, rows, width)
+    x = numbers(dtype, width)
+    for index in ["int32", "int64", "uint32", "uint64"]:
+        matrix = ferrowarp.Csr(offsets.astype(index), columns.astype(index), values, width)
+        assert (matrix.shape, matrix.entries, matrix.dtype) == ((rows, width), len(values), dtype)
+        found = ferrowarp.spmv(matrix, x)
+        assert found.dtype == x.dtype
+        numpy.testing.assert_allclose(found, dense.astype("float64") @ x, rtol=tolerance, atol=tolerance)
+    assert f"({rows}, {width})" in repr(matrix)
+
+
+def heat(x, centre, neighbours, boundary):
+    """One step, by NumPy."""
+    modes = {"fixed": "edge", "periodic": "wrap", "insulated": "edge"}
+    padded = numpy.pad(x, 1, mode=modes[boundary])
+    if boundary == "insulated":
+        # The mirror image of the grid: the cell beyond an edge is the one at the edge.
+        padded = numpy.pad(x, 1, mode="symmetric")
+    inner = tuple(slice(1, -1) for _ in x.shape)
+    out = centre * x
+    for axis, weight in enumerate(neighbours):
+        for shift in (slice(0, -2), slice(2, None)):
+            out = out + weight * padded[inner[:axis] + (shift,) + inner[axis + 1 :]]
+    if boundary == "fixed":
+        kept = numpy.ones(x.shape, bool)
+        kept[inner] = False
+        out[kept] = x[kept]
+    return out
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-13)])
+@pytest.mark.parametrize("boundary", ["fixed", "periodic", "insulated"])
+@pytest.mark.parametrize("shape, weights", [((9, 21), (0.1, 0.2)), ((5, 6, 17), (0.05, 0.1, 0.15))])
+def test_stencil(dtype, tolerance, boundary, shape, weights):
+    x = numbers(dtype, shape)
+    centre = 1 - 2 * sum(weights)
+    expected = x.astype("float64")
+    for steps in range(8):
+        found = ferrowarp.stencil(x, centre, weights, steps=steps, boundary=boundary)
+        assert found.dtype == x.dtype
+        numpy.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+        expected = heat(expected, centre, weights, boundary)
+
+
 # An element is off by its own rounding: 2^-11 of float16, 2^-8 of bfloat16.
 ROUNDING = [("float32", 1e-5), ("float16", 1e-3), (BFLOAT16, 1e-2)]
 ROWS = [(0, 5), (5, 0), (1, 1), (3, 33), (2, 3, 257), (1000,)]

@@ -7,7 +7,7 @@ use cuda_std::launch::{
     ParamKind,
 };
 use ferrowarp::module::Image;
-use ferrowarp::{Gpu, GpuError, GpuResult};
+use ferrowarp::{Backend, Gpu, GpuError, GpuResult};
 
 pub const IMAGES: &[Image] = &[image(include_str!("kernels.ptx"))];
 
@@ -19,9 +19,20 @@ pub const fn image(ptx: &'static str) -> Image {
 }
 
 /// The device that all tests share, with these kernels.
+///
+/// On a GPU they are loaded at once: the first launch of a kernel waits for the whole device there, and so for a gate that is
+/// closed.
 pub fn gpu() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
-    GPU.get_or_init(|| Gpu::with_images(IMAGES).unwrap_or_else(|error| panic!("{error}")))
+    GPU.get_or_init(|| loaded().unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn loaded() -> GpuResult<Gpu> {
+    let gpu = Gpu::with_images(IMAGES)?;
+    if gpu.backend() == Backend::Cuda {
+        gpu.load_kernels()?;
+    }
+    Ok(gpu)
 }
 
 const fn pointer(name: &'static str) -> Param {

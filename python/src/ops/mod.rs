@@ -9,6 +9,8 @@ mod rows;
 mod scan;
 mod select;
 mod sort;
+pub mod sparse;
+mod stencil;
 mod transpose;
 
 use pyo3::prelude::*;
@@ -36,7 +38,11 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(select::run_lengths, module)?)?;
     module.add_function(wrap_pyfunction!(sort::sort, module)?)?;
     module.add_function(wrap_pyfunction!(sort::argsort, module)?)?;
+    module.add_function(wrap_pyfunction!(sort::segmented_sort, module)?)?;
+    module.add_function(wrap_pyfunction!(sort::segmented_argsort, module)?)?;
     module.add_function(wrap_pyfunction!(sort::top_k, module)?)?;
+    module.add_function(wrap_pyfunction!(sparse::spmv, module)?)?;
+    module.add_function(wrap_pyfunction!(stencil::stencil, module)?)?;
     module.add_function(wrap_pyfunction!(transpose::transpose, module)?)?;
     module.add_function(wrap_pyfunction!(transpose::permute, module)?)?;
     Ok(())

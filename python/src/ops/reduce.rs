@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::call::Call;
-use crate::dtype::{DType, unsupported, with_type};
+use crate::dtype::with_type;
 
 /// The "sum", "min" or "max" of each segment of x, which has one axis: segment s is x[offsets[s]:offsets[s + 1]].
 ///
@@ -29,14 +29,7 @@ pub fn segmented_reduce<'py>(
     let call = Call::new(NAME, &[("x", Some(x)), ("offsets", Some(offsets))])?;
     let (x, offsets) = (call.input(0), call.input(1));
     x.vector(NAME)?;
-    let n_offsets = offsets.vector(NAME)?;
-    if !matches!(offsets.dtype(), DType::I64 | DType::U64) {
-        let operation = "segmented_reduce with offsets";
-        return Err(unsupported(operation, offsets.dtype().name(), &[DType::I64, DType::U64]));
-    }
-    let Some(segments) = n_offsets.checked_sub(1) else {
-        return Err(call.wrong("there has to be one offset more than there are segments"));
-    };
+    let segments = offsets.segments(NAME)?;
     macro_rules! by {
         ($name:literal, $operation:ident, [$($ty:ident)*], $total:ty) => {
             with_type!($name, x.dtype(), [$($ty)*], T => {

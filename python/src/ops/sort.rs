@@ -64,6 +64,66 @@ pub fn argsort<'py>(
     call.give(py, indices)
 }
 
+/// The elements of x in order within each segment: segment s is x[offsets[s]:offsets[s + 1]]. Elements outside of all segments stay.
+///
+/// x: as for sort. offsets: int64 or uint64, one more than segments.
+#[pyfunction]
+#[pyo3(signature = (x, offsets, *, descending = false))]
+pub fn segmented_sort<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    offsets: &Bound<'py, PyAny>,
+    descending: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    const NAME: &str = "segmented_sort";
+    let call = Call::new(NAME, &[("x", Some(x)), ("offsets", Some(offsets))])?;
+    let (x, offsets) = (call.input(0), call.input(1));
+    let n = x.vector(NAME)?;
+    offsets.segments(NAME)?;
+    let sorted = with_type!(NAME, x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        let mut out = call.output::<T>(py, [n])?;
+        call.run(py, |on| {
+            let bytes = ops::sort::segmented_scratch_bytes::<T>(n);
+            let mut scratch = call.lease().scratch(bytes)?;
+            let (x, offsets) = (x.values::<T>(call.lease())?, offsets.values::<u64>(call.lease())?);
+            let options = options(descending);
+            ops::sort::segmented_sort_into(on, &x, &offsets, &mut out.buffer, options, &mut scratch)?;
+            call.finish(out)
+        })
+    })?;
+    call.give(py, sorted)
+}
+
+/// The indices (uint32) in x of the elements in order within each segment. Indices of equal elements ascend.
+///
+/// x, offsets: as for segmented_sort.
+#[pyfunction]
+#[pyo3(signature = (x, offsets, *, descending = false))]
+pub fn segmented_argsort<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    offsets: &Bound<'py, PyAny>,
+    descending: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    const NAME: &str = "segmented_argsort";
+    let call = Call::new(NAME, &[("x", Some(x)), ("offsets", Some(offsets))])?;
+    let (x, offsets) = (call.input(0), call.input(1));
+    let n = x.vector(NAME)?;
+    offsets.segments(NAME)?;
+    let indices = with_type!(NAME, x.dtype(), [u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64], T => {
+        let mut out = call.output::<u32>(py, [n])?;
+        call.run(py, |on| {
+            let bytes = ops::sort::segmented_argsort_scratch_bytes::<T>(n);
+            let mut scratch = call.lease().scratch(bytes)?;
+            let (x, offsets) = (x.values::<T>(call.lease())?, offsets.values::<u64>(call.lease())?);
+            let options = options(descending);
+            ops::sort::segmented_argsort_into(on, &x, &offsets, &mut out.buffer, options, &mut scratch)?;
+            call.finish(out)
+        })
+    })?;
+    call.give(py, indices)
+}
+
 /// The k largest elements of x (or smallest), in order, and their indices (uint32). Of equal ones the first are taken.
 ///
 /// x: as for sort.
