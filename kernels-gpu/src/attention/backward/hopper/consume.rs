@@ -12,7 +12,7 @@ use crate::attention::hopper::{Half, KeyTile, SPAN};
 use crate::attention::output::OutputRow;
 use crate::attention::scores::left_operands;
 use crate::attention::softmax::exp2_flushed;
-use crate::attention::{Keys, Place as PlaceOfScore, Score, factor_of_kept};
+use crate::attention::{Keys, Place as PlaceOfScore, Score, factor_before, factor_of_kept};
 use crate::matmul::Value;
 use crate::prelude::*;
 use cuda_std::copy::{Tile as Matrix, *};
@@ -273,7 +273,8 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             };
             let scale = self.problem.forward.scale;
             slopes.combine(scores, |at, _, sum| self.score.slope(sum * scale, place(at)));
-            scores.map(|at, sum| self.score.apply(sum * scale, place(at)));
+            let before = factor_before::<C>(&self.problem.forward);
+            scores.map(|at, sum| self.score.apply(sum * before, place(at)));
         }
         slopes
     }
