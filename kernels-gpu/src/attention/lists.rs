@@ -271,3 +271,27 @@ macro_rules! block_list_kernels {
         }
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_find_their_list() {
+        // Two heads of two tiles, and three blocks of keys.
+        let lists = [1, 2, 2, 3, 2, 0, WHOLE | 2, 9, 0, 9, 9, 9, 1, 1, 9, 9, 3, 0, 1, 2];
+        let form = Form { batches: 1, heads: 2, tiles: 2, blocks: 3, rows: 64, keys: 64 };
+        assert_eq!((form.lists(), form.len()), (4, lists.len() as u64));
+        let of = |batch, head, tile| {
+            let list = list_of(&lists, batch, head, tile).unwrap();
+            (0..list.len).map(|at| block_at(&lists, Some(list), at)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0, 0, 0), [(0, false), (2, true)]);
+        assert_eq!(of(0, 0, 1), []);
+        assert_eq!(of(0, 1, 0), [(1, false)]);
+        // All batches share the lists of one.
+        assert_eq!(of(5, 1, 1), [(0, false), (1, false), (2, false)]);
+        assert_eq!(list_of(&[], 0, 0, 0), None);
+        assert_eq!(block_at(&[], None, 7), (7, false));
+    }
+}

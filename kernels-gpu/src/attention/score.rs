@@ -342,6 +342,17 @@ mod tests {
     }
 
     #[test]
+    fn strides_leave_keys_out() {
+        let mask = Strided { band: Band::ALL, stride: 4, last: 1 };
+        let seen = |own: i32| -> Vec<u32> {
+            let at = |key| Place { batch: 0, head: 0, query: 0, key, own };
+            (0..12).filter(|key| mask.apply(1.0, at(*key)) == 1.0).collect()
+        };
+        assert_eq!(seen(5), [3, 4, 5, 6, 7, 11]);
+        assert_eq!(seen(-1), [3, 7, 11]);
+    }
+
+    #[test]
     fn scores_are_capped_and_sloped() {
         let at = Place { batch: 0, head: 1, query: 3, key: 2, own: 5 };
         let capped = SoftCap { band: Band::ALL, cap: 2.0 }.apply(100.0, at);
