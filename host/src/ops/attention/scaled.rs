@@ -106,9 +106,9 @@ impl<'a> HeadScales<'a> {
 /// those of each 1,024 keys in f32.
 ///
 /// # Errors
-/// As [`attention_into`](super::attention_into) for sizes, scales and overlaps; [`InvalidArgument`](GpuError::InvalidArgument) on other devices, for keys that are packed or in pages, for [lists](super::BlockLists), for a
+/// As [`attention_into`](super::attention_into) for sizes, scales and overlaps; [`InvalidArgument`](crate::GpuError::InvalidArgument) on other devices, for keys that are packed or in pages, for [lists](super::BlockLists), for a
 /// [kernel](Options::kernel) other than [`Kernel::Hopper`], for rows, heads or batches that are not multiples of 16 bytes apart;
-/// [`SizeMismatch`](GpuError::SizeMismatch) for scales of another length; errors of the driver.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) for scales of another length; errors of the driver.
 #[allow(clippy::too_many_arguments)]
 pub fn attention_scaled_into<T: Half, C>(
     on: &impl AsStream,
