@@ -9,11 +9,9 @@ use kernels_gpu::attention::batch::Slots;
 use kernels_gpu::attention::hopper::Half;
 use kernels_gpu::attention::{PACKED_QUERIES, Problem, Schedule};
 
+use super::maps::{HALF_BYTES, Mapped, is_addressed, map_of_rows};
 use super::options::Settings;
-use super::prepare::{
-    HALF_BYTES, Machine, Mapped, check_apart, depth_of, is_addressed, map_of_rows, problem_of,
-    wrong,
-};
+use super::prepare::{Machine, check_apart, depth_of, problem_of, wrong};
 use super::{Heads, HeadsLayout, HeadsMut, Kernel, OPERATION, Options, len_of};
 use crate::error::GpuResult;
 use crate::ops::same_len;

@@ -53,6 +53,7 @@
 mod backward;
 mod heads;
 mod lists;
+mod maps;
 mod options;
 mod prepare;
 mod rotary;

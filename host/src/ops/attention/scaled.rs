@@ -9,9 +9,9 @@ use kernels_gpu::attention::scaled::form::{self, Arguments, AttentionScaledKerne
 use kernels_gpu::attention::scaled::{ROWS_OF_TILE, keys_of_block, values};
 use kernels_gpu::attention::{Problem, combine};
 
+use super::maps::{Mapped, is_addressed, map_of_queries, map_of_rows};
 use super::prepare::{
-    Machine, Mapped, bytes_of_parts, check_apart, depth_of, is_addressed, map_of_queries,
-    map_of_rows, problem_of, schedule_of, splits_of, wrong,
+    Machine, bytes_of_parts, check_apart, depth_of, problem_of, schedule_of, splits_of, wrong,
 };
 use super::{Heads, HeadsMut, Kernel, OPERATION, Options, len_of};
 use crate::error::GpuResult;
