@@ -121,7 +121,7 @@ fn draw_staircase<B: DrawingBackend>(steps: &[(&str, f64)], area: &Area<B>) -> D
     let bottom = low / 2.0;
     let mut chart = ChartBuilder::on(area)
         .margin(12)
-        .caption("The staircase at 4096³, bf16", CAPTION)
+        .caption("The staircase at 4096^3, bf16", CAPTION)
         .x_label_area_size(56)
         .y_label_area_size(86)
         .build_cartesian_2d(0.0..steps.len().max(1) as f64, (bottom..top * 2.0).log_scale())?;
