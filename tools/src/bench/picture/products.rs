@@ -124,7 +124,10 @@ fn draw_staircase<B: DrawingBackend>(steps: &[(&str, f64)], area: &Area<B>) -> D
         .caption("The staircase at 4096^3, bf16", CAPTION)
         .x_label_area_size(56)
         .y_label_area_size(86)
-        .build_cartesian_2d(0.0..steps.len().max(1) as f64, (bottom..top * 2.0).log_scale())?;
+        .build_cartesian_2d(
+            0.0..steps.len().max(1) as f64 + 0.3,
+            (bottom..top * 2.5).log_scale(),
+        )?;
     let mut mesh = chart.configure_mesh();
     mesh.y_label_formatter(&|speed| format!("{}", (speed * 1e3).round() / 1e3));
     mesh.disable_x_mesh().disable_x_axis().y_desc("TFLOP/s");
@@ -133,9 +136,10 @@ fn draw_staircase<B: DrawingBackend>(steps: &[(&str, f64)], area: &Area<B>) -> D
         let (left, style) = (i as f64, colour(i).filled());
         chart
             .draw_series([Rectangle::new([(left + 0.15, bottom), (left + 0.85, *speed)], style)])?;
-        let text =
-            if *speed < 10.0 { format!("{name} {speed:.1}") } else { format!("{name} {speed:.0}") };
-        chart.draw_series([Text::new(text, (left + 0.05, speed * 1.25), LABEL)])?;
+        let number = if *speed < 10.0 { format!("{speed:.1}") } else { format!("{speed:.0}") };
+        let at = |factor: f64| (left + 0.15, speed * factor);
+        chart.draw_series([Text::new(number, at(1.2), LABEL)])?;
+        chart.draw_series([Text::new((*name).to_owned(), at(1.45), LABEL)])?;
     }
     Ok(())
 }
