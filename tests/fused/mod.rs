@@ -53,11 +53,11 @@ fn check(gpu: &Gpu, on: &ferrowarp::HotModule, [rows, columns, depth]: [usize; 3
         view(on_gate.as_slice(), columns),
         view(on_up.as_slice(), columns),
     ];
-    let mut of_y = TensorViewMut::new(y.as_mut_slice(), [rows, columns]).unwrap();
+    let of_y = TensorViewMut::new(y.as_mut_slice(), [rows, columns]).unwrap();
     let [m, n, k] = [rows, columns, depth].map(|size| size as u32);
     // SAFETY: the maps are of matrices of these sizes.
     unsafe {
-        kernel::swiglu::launch(on, Grid1::new(blocks), m, n, k, &of_x, &of_gate, &of_up, &mut of_y)
+        kernel::swiglu::launch(on, Grid1::new(blocks), m, n, k, &of_x, &of_gate, &of_up, &of_y)
     }
     .unwrap();
     drop(of_y);
