@@ -103,7 +103,7 @@ impl<'a> HeadScales<'a> {
 ///
 /// There are kernels for Hopper alone (`sm_90a`). Values are first copied with keys as neighbours, which takes as much scratch as they have bytes. Exponentials are rounded to `E4m3`, after
 /// they were multiplied by 2^8, which the sums take back. Tensor cores keep 13 bits of fraction in sums of such products: rows of up to 128 elements add
-/// those of each 1,024 keys in f32.
+/// those of each 768 keys in f32.
 ///
 /// # Errors
 /// As [`attention_into`](super::attention_into) for sizes, scales and overlaps; [`InvalidArgument`](crate::GpuError::InvalidArgument) on other devices, for keys that are packed or in pages, for [lists](super::BlockLists), for a

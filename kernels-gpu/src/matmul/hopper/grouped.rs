@@ -117,7 +117,7 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
                 }
             },
             consumer own with 232 registers => {
-                            let elements = output::Output::new(problem, c, none, d, Plain);
+                let elements = output::Output::new(problem, c, none, d, Plain);
                 let beside = Beside::new(problem, c, none[0], none[1], Plain);
                 let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
                 let begun = (first, own);
