@@ -72,6 +72,7 @@ impl<T: Element> Host<T> {
 }
 
 /// What a test computes.
+#[derive(Clone)]
 pub struct Case<T> {
     pub q: Host<T>,
     pub k: Host<T>,
@@ -125,7 +126,7 @@ impl<T: Element> Case<T> {
     }
 
     /// Runs it, and compares every element with the reference.
-    fn check<C: AttentionKernel<T>>(&self, score: C, exact: impl Fn(f64, Place) -> f64) {
+    pub fn check<C: AttentionKernel<T>>(&self, score: C, exact: impl Fn(f64, Place) -> f64) {
         let of_q = self.q.layout;
         let sizes = [of_q.batches, of_q.heads, of_q.rows, self.v.layout.depth];
         let (o, lse) = self.run(score).unwrap();

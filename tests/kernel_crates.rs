@@ -2,6 +2,7 @@
 
 #[path = "watch/crates.rs"]
 mod crates;
+mod fused;
 #[allow(dead_code, reason = "the other tests of hot modules use the rest")]
 #[path = "watch/stamps.rs"]
 mod stamps;

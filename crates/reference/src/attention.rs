@@ -70,31 +70,54 @@ pub fn dropped_row<'a>(
 /// How attention rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounding {
-    /// The largest error of rounding to the type of the elements, relative.
+    /// The largest error of rounding to the type of the results, relative.
     pub unit: f64,
-    /// Half the smallest difference of elements.
+    /// Half the smallest difference of results.
     pub least: f64,
+    /// The same of weights, relative to the largest of a row.
+    weights: [f64; 2],
+    /// What the tensor core loses beyond 22 bits, of each product, relative to the sum of magnitudes, and of how many products at most.
+    sums: [f64; 2],
 }
 
 impl Rounding {
     /// `bf16`: eight bits; exponentials below 2^-126 are 0.
-    pub const BF16: Self = Self { unit: 1.0 / 256.0, least: 1e-38 };
+    pub const BF16: Self = Self::of_halves(1.0 / 256.0, 1e-38);
     /// `f16`: eleven bits, and no value below 2^-24.
-    pub const F16: Self = Self { unit: 1.0 / 2048.0, least: 2.98e-8 };
+    pub const F16: Self = Self::of_halves(1.0 / 2048.0, 2.98e-8);
+    /// `E4m3` with results of `bf16`. Weights have four bits, and are multiples of 2^-17 of the largest. Tensor cores add 32 products at a time to the sum
+    /// before, all cut to 13 bits of fraction of the largest of them, and 1,024 products at most before sums of 24 bits take them.
+    pub const E4M3: Self = Self {
+        weights: [1.0 / 16.0, 3.8147e-6],
+        sums: [33.0 / 32.0 / 8192.0, 1024.0],
+        ..Self::BF16
+    };
+
+    /// Elements, weights and results of 16 bits.
+    const fn of_halves(unit: f64, least: f64) -> Self {
+        Self { unit, least, weights: [unit, least], sums: [0.0, 0.0] }
+    }
+
+    /// How far a sum of this many products may be off, relative to the sum of their magnitudes.
+    fn of_sum(self, products: f64) -> f64 {
+        let [each, most] = self.sums;
+        products.min(most) * each + products * 2f64.powi(-22)
+    }
 
     /// How far a score may be off: tensor cores add `depth` products with at least 22 bits, the scale and the subtraction of the maximum round
     /// twice to 24 bits, relative to the largest score on the way.
     fn of_score(self, row: &Row, depth: usize) -> f64 {
-        row.score_magnitude * (depth as f64 * 2f64.powi(-22) + 4.0 * 2f64.powi(-24))
+        row.score_magnitude * (self.of_sum(depth as f64) + 4.0 * 2f64.powi(-24))
     }
 
     /// The largest error of element `i`: that of all weights, relative, twice (in the product and in the sum), their rounding to the type of the
     /// elements, the additions of the tensor cores, and the rounding of the result.
     pub fn bound(self, row: &Row, depth: usize, i: usize) -> f64 {
         let weights = 2.0 * (self.of_score(row, depth).exp_m1() + 2f64.powi(-20));
-        let sums = (row.seen as f64 + 64.0) * 2f64.powi(-22);
-        let of_weights = row.magnitudes[i] * (weights + 1.01 * self.unit + sums);
-        let too_small = row.sums[i] * self.least;
+        let sums = self.of_sum(row.seen as f64) + 64.0 * 2f64.powi(-22);
+        let [unit, least] = self.weights;
+        let of_weights = row.magnitudes[i] * (weights + 1.01 * unit + sums);
+        let too_small = row.sums[i] * least;
         let before = of_weights + too_small;
         before + (row.values[i].abs() + before) * self.unit + self.least
     }

@@ -18,6 +18,22 @@ pub fn encode<const RANK: usize, const STRIDES: usize>(
     strides_bytes: [u64; STRIDES],
     boxes: [u32; RANK],
 ) -> GpuResult<MapWords> {
+    let swizzle = Swizzle128::MODE;
+    encode_swizzled(stream, operation, ty, address, extents, strides_bytes, boxes, swizzle)
+}
+
+/// [`encode`] for boxes of another [swizzle](Swizzle::MODE).
+#[allow(clippy::too_many_arguments)]
+pub fn encode_swizzled<const RANK: usize, const STRIDES: usize>(
+    stream: &Stream,
+    operation: &'static str,
+    ty: u32,
+    address: u64,
+    extents: [u64; RANK],
+    strides_bytes: [u64; STRIDES],
+    boxes: [u32; RANK],
+    swizzle: u32,
+) -> GpuResult<MapWords> {
     const { assert!(STRIDES + 1 == RANK, "one stride for each dimension but the first") };
     /// The lines of the L2 cache that a copy fills: 256 bytes.
     const PROMOTE_256_BYTES: u32 = 3;
@@ -36,7 +52,7 @@ pub fn encode<const RANK: usize, const STRIDES: usize>(
                 boxes.as_ptr(),
                 steps.as_ptr(),
                 0,
-                Swizzle128::MODE,
+                swizzle,
                 PROMOTE_256_BYTES,
                 0,
             )

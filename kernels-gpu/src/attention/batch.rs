@@ -11,6 +11,8 @@ pub struct Batches<'a> {
     pub queries: &'a [u32],
     /// Of packed keys, the same.
     pub keys: &'a [u32],
+    /// [Lists](super::lists) of blocks of keys; empty where all are taken.
+    pub lists: &'a [u32],
 }
 
 /// The rows of a batch in a tensor.

@@ -86,7 +86,7 @@ pub struct Arguments {
 )]
 pub trait AttentionKernel<T: Pod>: Score {
     /// Enqueues a kernel. `pages`, `lengths`, `lse` and `counter` may be empty; so are `offsets`, of queries and of keys, where these are not packed, and `parts` without
-    /// splits.
+    /// splits. `lists` are those of blocks of keys, or empty.
     ///
     /// # Errors
     /// Those of the launch.
@@ -104,6 +104,7 @@ pub trait AttentionKernel<T: Pod>: Score {
         pages: &impl DeviceRead<u32>,
         lengths: &impl DeviceRead<u32>,
         offsets: [&impl DeviceRead<u32>; 2],
+        lists: &impl DeviceRead<u32>,
         counter: &mut impl DeviceWrite<u32>,
         parts: &mut impl DeviceWrite<f32>,
         lse: &mut impl DeviceWrite<f32>,
@@ -139,6 +140,7 @@ macro_rules! attention_kernels {
             lengths: &[u32],
             query_offsets: &[u32],
             key_offsets: &[u32],
+            lists: &[u32],
             mut counter: ::cuda_std::prelude::DisjointSlice<u32>,
             mut parts: ::cuda_std::prelude::DisjointSlice<f32>,
             mut lse: ::cuda_std::prelude::DisjointSlice<f32>,
@@ -151,7 +153,7 @@ macro_rules! attention_kernels {
             let factors = (factor, $crate::attention::factor_of_kept(score));
             let output = Output::new(&problem, factors, to, &mut lse, &mut parts);
             let (q, k, v) = (q.as_ptr(), k.as_ptr(), v.as_ptr());
-            let batches = Batches { lengths, queries: query_offsets, keys: key_offsets };
+            let batches = Batches { lengths, queries: query_offsets, keys: key_offsets, lists };
             let operands = warps::Operands { q, k, v, pages, batches };
             let counter = if counter.is_empty() { ::core::ptr::null_mut() } else { counter.as_mut_ptr() };
             let (of_hopper, score) = ((&schedule, &problem, pages, batches), (score, factor));
@@ -193,6 +195,7 @@ macro_rules! attention_kernels {
                 pages: &impl ::cuda_std::launch::DeviceRead<u32>,
                 lengths: &impl ::cuda_std::launch::DeviceRead<u32>,
                 offsets: [&impl ::cuda_std::launch::DeviceRead<u32>; 2],
+                lists: &impl ::cuda_std::launch::DeviceRead<u32>,
                 counter: &mut impl ::cuda_std::launch::DeviceWrite<u32>,
                 parts: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 lse: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
@@ -204,7 +207,7 @@ macro_rules! attention_kernels {
                     ($form:literal) => {
                         $name::<$form>::launch(
                             on, grid, maps, schedule, problem, q, k, v, pages, lengths, offsets[0], offsets[1],
-                            counter, parts, lse, o, self,
+                            lists, counter, parts, lse, o, self,
                         )
                     };
                 }

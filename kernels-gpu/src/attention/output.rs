@@ -46,6 +46,13 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         Self { problem, factor, of_kept, o, lse, parts: parts.as_mut_ptr() }
     }
 
+    /// The same results, with other factors: of scores in exponents to base 2, and of weights.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_factors(self, (factor, of_kept): (f32, f32)) -> Self {
+        Self { factor, of_kept, ..self }
+    }
+
     /// Begins to write a row, with the maximum of its scores and the sum of its exponentials; `None` if it is not inside. One thread of those that write
     /// the row is `first`.
     ///

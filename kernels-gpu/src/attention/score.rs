@@ -149,6 +149,11 @@ pub trait Score: Copy + 'static {
     /// Whether [`apply`](Self::apply) does anything.
     const CHANGES: bool;
 
+    /// Whether [`apply`](Self::apply) leaves keys out, and does nothing else: whether it returns the score or negative infinity depends on the place alone. Then blocks of
+    /// keys of which no query of a tile sees any can be skipped by a [list](super::lists), and those of which all see every one are multiplied as if there were no
+    /// functor. What scores such a functor is given has no meaning.
+    const MASKS: bool = false;
+
     /// Whether weights are dropped: see [`kept`](Self::kept).
     const DROPS: bool = false;
 
@@ -241,6 +246,38 @@ impl Score for Alibi {
     }
 }
 
+/// A sparse pattern: the keys of the query's own stride, and the last ones of every other stride (R. Child, S. Gray, A. Radford and I. Sutskever, "Generating long sequences
+/// with sparse transformers", 2019: the fixed pattern).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Strided {
+    /// The keys that queries see at most.
+    pub band: Band,
+    /// Keys of a stride: positive.
+    pub stride: u32,
+    /// How many of the last keys of other strides are seen.
+    pub last: u32,
+}
+
+impl Score for Strided {
+    const CHANGES: bool = true;
+    const MASKS: bool = true;
+
+    #[inline(always)]
+    fn band(self) -> Band {
+        self.band
+    }
+
+    #[inline(always)]
+    fn apply(self, score: f32, at: Place) -> f32 {
+        // (A division of which the compiler sees that it is not by 0 has no panic.)
+        let stride = self.stride.max(1);
+        let is_own = at.own >= 0 && at.key / stride == at.own.cast_unsigned() / stride;
+        let is_seen = is_own || at.key % stride + self.last >= stride;
+        if is_seen { score } else { f32::NEG_INFINITY }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +339,17 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn strides_leave_keys_out() {
+        let mask = Strided { band: Band::ALL, stride: 4, last: 1 };
+        let seen = |own: i32| -> Vec<u32> {
+            let at = |key| Place { batch: 0, head: 0, query: 0, key, own };
+            (0..12).filter(|key| mask.apply(1.0, at(*key)) == 1.0).collect()
+        };
+        assert_eq!(seen(5), [3, 4, 5, 6, 7, 11]);
+        assert_eq!(seen(-1), [3, 7, 11]);
     }
 
     #[test]

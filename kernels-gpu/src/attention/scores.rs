@@ -2,7 +2,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::{Place, Problem, Score, Work};
+use super::{Place, Problem, Score, Work, factor_before};
 use crate::matmul::Value;
 use cuda_std::gpu_only;
 use cuda_std::matrix::{Accumulator, Columns, Width};
@@ -104,7 +104,7 @@ pub fn mask<C: Score>(
         if !C::CHANGES {
             return sum;
         }
-        score.apply(sum * problem.scale, place_of(problem, work, first, index))
+        score.apply(sum * factor_before::<C>(problem), place_of(problem, work, first, index))
     });
     let [above, below] = seen;
     // One comparison instead of three, where all keys before the end are seen, as with a causal mask.

@@ -51,7 +51,7 @@ unsafe fn maximum_of_four(mut max: f32) -> f32 {
 pub struct Rows {
     /// The maxima of the scores so far.
     pub max: [f32; 2],
-    /// The sums of `2^(factor · (score - max))` of the lane's own scores.
+    /// The sums of `2^(factor · (score - max) + SHIFT)` of the lane's own scores.
     pub sum: [f32; 2],
 }
 
@@ -59,14 +59,18 @@ impl Rows {
     /// No score.
     pub const EMPTY: Self = Self { max: [f32::NEG_INFINITY; 2], sum: [0.0; 2] };
 
-    /// Replaces scores by `2^(factor · (score - max))`, with the maxima of all so far. Returns what becomes of exponentials before, for each of the
+    /// Replaces scores by `2^(factor · (score - max) + SHIFT)`, with the maxima of all so far. Returns what becomes of exponentials before, for each of the
     /// rows: a factor.
     ///
     /// # Safety
     /// All lanes of the warp call this together.
     #[gpu_only]
     #[inline(always)]
-    pub unsafe fn exponentials<S: Scores>(&mut self, scores: &mut S, factor: f32) -> [f32; 2] {
+    pub unsafe fn exponentials<S: Scores, const SHIFT: u32>(
+        &mut self,
+        scores: &mut S,
+        factor: f32,
+    ) -> [f32; 2] {
         let before = self.max;
         // Two chains a row.
         let mut max = [[self.max[0], self.max[1]]; 2];
@@ -87,6 +91,7 @@ impl Rows {
             exp2_flushed(before[0].mul_add(factor, offsets[0])),
             exp2_flushed(before[1].mul_add(factor, offsets[1])),
         ];
+        let offsets = offsets.map(|offset| if SHIFT == 0 { offset } else { offset + SHIFT as f32 });
         scores.map(|index, score| exp2_flushed(score.mul_add(factor, offsets[index / 2 % 2])));
         let mut sums = [[0.0f32; 2]; 2];
         each_below::<MOST_EIGHTS>(S::EIGHTS, |eight| {

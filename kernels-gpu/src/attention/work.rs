@@ -1,6 +1,7 @@
 //! Which tiles a block takes, and in which order.
 
 use super::batch::{Batch, Batches, Slots};
+use super::lists::{List, block_at, list_of};
 use super::{Lengths, Problem, Score};
 use bytemuck::{Pod, Zeroable};
 
@@ -25,8 +26,10 @@ pub struct Work {
     pub row: u32,
     /// Which part of the keys.
     pub split: u32,
-    /// The first block of keys, and the one after the last.
+    /// The first block of keys, and the one after the last; of a list, positions there.
     pub blocks: (u32, u32),
+    /// The list of its blocks, if there is one.
+    pub list: Option<List>,
     /// The first block of those of which every row of the tile sees every key, and the one after the last.
     pub whole: (u32, u32),
 }
@@ -42,10 +45,10 @@ impl Schedule {
     /// Work `index` in the order in which it is begun: tiles of `rows` rows, and blocks of `keys` keys.
     #[inline(always)]
     #[must_use]
-    pub fn work(
+    pub fn work<C: Score>(
         &self,
         problem: &Problem,
-        score: impl Score,
+        score: C,
         index: u32,
         (rows, keys): (u32, u32),
         batches: Batches<'_>,
@@ -78,6 +81,8 @@ impl Schedule {
         let (band, lengths) = (score.band(), batch.lengths());
         let (any, all) = (band.any(queries, lengths), band.all(queries, lengths));
         let (first, end) = (any.first / keys, any.end.max(any.first).div_ceil(keys));
+        let list = if C::MASKS { list_of(batches.lists, batch.index, head, tile) } else { None };
+        let (first, end) = list.map_or((first, end), |list| (0, list.len));
         // A place without a tile has no keys.
         let end = if row < of_batch { end } else { first };
         let part = |part: u32| {
@@ -85,11 +90,21 @@ impl Schedule {
         };
         let whole = (all.first.div_ceil(keys), all.end / keys);
         let blocks = (part(split), part(split + 1));
-        Work { batch, head, row, split, blocks, whole }
+        Work { batch, head, row, split, blocks, list, whole }
     }
 }
 
 impl Work {
+    /// The block of keys at a position, and whether every row of the tile sees every key of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn block<C: Score>(&self, lists: &[u32], position: u32) -> (u32, bool) {
+        if C::MASKS {
+            return block_at(lists, self.list, position);
+        }
+        (position, !C::CHANGES && position >= self.whole.0 && position < self.whole.1)
+    }
+
     /// Queries and keys of the batch.
     #[inline(always)]
     #[must_use]

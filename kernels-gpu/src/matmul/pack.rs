@@ -7,6 +7,7 @@ use super::Strides;
 use super::form::take_turn;
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
+use cuda_std::gpu_only;
 use cuda_std::shared::{Element, Tile};
 
 /// Side of the tile that a block carries through shared memory.
@@ -36,8 +37,7 @@ impl Packing {
     /// Blocks of the grid.
     #[must_use]
     pub const fn blocks(&self) -> usize {
-        let (down, across) = (self.rows as usize, self.k as usize);
-        down.div_ceil(TILE) * across.div_ceil(TILE) * self.batches as usize
+        tiles(self.rows as usize, self.k as usize) * self.batches as usize
     }
 
     /// Elements of the copy.
@@ -51,6 +51,22 @@ impl Packing {
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Tiles of a matrix, each of which is a block's.
+pub(super) const fn tiles(rows: usize, k: usize) -> usize {
+    rows.div_ceil(TILE) * k.div_ceil(TILE)
+}
+
+/// The first element along K of this block's tile, its first row, and its matrix.
+#[gpu_only]
+#[inline(always)]
+pub(super) fn tile_of_block(rows: usize, k: usize) -> [usize; 3] {
+    // A block exists only where there are tiles.
+    let (down, across) = (rows.div_ceil(TILE).max(1), k.div_ceil(TILE).max(1));
+    let index = thread::block_idx_x() as usize;
+    let (x, rest) = (index % across, index / across);
+    [x * TILE, rest % down * TILE, rest / down]
 }
 
 /// Copies tile by tile. Lanes are neighbours along what is contiguous, on either side. Launch [`Packing::blocks`].
@@ -67,10 +83,7 @@ pub unsafe fn pack<T: Pod + Element>(
 ) {
     take_turn();
     let (rows, k) = (packing.rows as usize, packing.k as usize);
-    let (down, across) = (rows.div_ceil(TILE), k.div_ceil(TILE));
-    let place = thread::block_idx_x() as usize;
-    let (x, rest) = (place % across, place / across);
-    let (left, top, batch) = (x * TILE, rest % down * TILE, rest / down);
+    let [left, top, batch] = tile_of_block(rows, k);
     let (from, to) = (from.as_ptr(), to.as_mut_ptr());
     let load = |row: usize, k_index: usize| {
         if row < rows && k_index < k {

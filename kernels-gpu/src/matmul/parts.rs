@@ -4,7 +4,7 @@
 
 use super::Strides;
 use super::form::take_turn;
-use super::pack::TILE;
+use super::pack::{TILE, tile_of_block, tiles};
 use super::tf32::{DEPTH, split};
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
@@ -45,8 +45,7 @@ impl PartsPacking {
     /// Blocks of the grid.
     #[must_use]
     pub const fn blocks(&self) -> usize {
-        let (down, across) = (self.rows as usize, self.k as usize);
-        down.div_ceil(TILE) * across.div_ceil(TILE) * self.batches as usize
+        tiles(self.rows as usize, self.k as usize) * self.batches as usize
     }
 
     /// Elements of the copy.
@@ -82,11 +81,7 @@ pub unsafe fn pack_parts(
 ) {
     take_turn();
     let (rows, k) = (packing.rows as usize, packing.k as usize);
-    // A block exists only where there are tiles.
-    let (down, across) = (rows.div_ceil(TILE).max(1), k.div_ceil(TILE).max(1));
-    let at = thread::block_idx_x() as usize;
-    let (x, rest) = (at % across, at / across);
-    let (left, top, batch) = (x * TILE, rest % down * TILE, rest / down);
+    let [left, top, batch] = tile_of_block(rows, k);
     let from = from.as_ptr();
     let row_len = packing.row_len() as usize;
     let to = to.as_mut_ptr().wrapping_add((batch * rows + top) * row_len);

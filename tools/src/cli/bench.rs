@@ -58,6 +58,9 @@ pub(super) struct Args {
     /// Write the whole table as one page, whose columns sort, into this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Measure nothing, and take an earlier run's --json: for --picture, --html and --baseline
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "json"])]
+    from: Option<PathBuf>,
     /// Tell what moved since an earlier run's --json
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -98,6 +101,10 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
+    if let Some(from) = &args.from {
+        let report = read_report(from)?;
+        return args.outputs()?.finish(&report, out);
+    }
     let gpu = Gpu::new()?;
     let options = args.options(gpu.backend());
     if args.list {

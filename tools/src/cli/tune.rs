@@ -61,6 +61,9 @@ struct MatmulArgs {
     /// Samples of each choice
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = at_least_one)]
     rounds: usize,
+    /// Print every choice that was measured, with the model's cycles
+    #[arg(long)]
+    all: bool,
     /// The file
     #[arg(short, long, value_name = "FILE", default_value = "tuning.txt")]
     output: PathBuf,
@@ -121,7 +124,13 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
         let name = format!("{} {} {m}x{n}x{k}", elements.name(), orders.name());
         progress.set_message(name.as_str());
         let own = Rc::new(Tunable::default());
-        let best = fastest(&gpu, (elements, orders, sizes), args, &own, &name)?;
+        let measured = measure(&gpu, (elements, orders, sizes), args, &own, &name)?;
+        if args.all {
+            let print =
+                |(choice, us): &(Choice, f64)| writeln!(out, "{name}: {us:.2} us, {choice}");
+            measured.iter().try_for_each(print)?;
+        }
+        let best = fastest(&measured);
         if let Some(product) = own.product.get() {
             tuning.insert(product, &best.choice, best.us, best.us_of_model);
         }
@@ -185,14 +194,21 @@ struct Fastest {
     us_of_model: f64,
 }
 
-/// Measures the choices of a product in turn, round after round, so that the device's clock is alike for all.
-fn fastest(
+/// The fastest of choices that were measured, the model's first.
+fn fastest(measured: &[(Choice, f64)]) -> Fastest {
+    let first = measured.iter().min_by(|one, other| one.1.total_cmp(&other.1));
+    let &(choice, us) = first.expect("a product has at least one choice");
+    Fastest { choice, us, us_of_model: measured[0].1 }
+}
+
+/// Measures the choices of a product in turn, round after round, so that the device's clock is alike for all: their medians, in microseconds.
+fn measure(
     gpu: &Gpu,
     (elements, orders, sizes): Asked,
     args: &MatmulArgs,
     own: &Rc<Tunable>,
     name: &str,
-) -> Result<Fastest, CliError> {
+) -> Result<Vec<(Choice, f64)>, CliError> {
     let case = tunable(elements, orders.name(), sizes, args.batches, own);
     let mut ours = Ours::new(gpu, &case)?;
     let choices: Vec<Choice> = own.choices.borrow().iter().take(args.choices).copied().collect();
@@ -214,9 +230,7 @@ fn fastest(
     }
     let median_us =
         |samples: &Vec<f64>| Summary::of(samples).map_or(f64::INFINITY, |own| 1e3 * own.median_ms);
-    let us: Vec<f64> = samples.iter().map(median_us).collect();
-    let at = (0..us.len()).min_by(|one, other| us[*one].total_cmp(&us[*other])).unwrap_or(0);
-    Ok(Fastest { choice: choices[at], us: us[at], us_of_model: us[0] })
+    Ok(choices.into_iter().zip(samples.iter().map(median_us)).collect())
 }
 
 #[cfg(test)]

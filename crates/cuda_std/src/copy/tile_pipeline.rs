@@ -281,4 +281,18 @@ impl<T, const STAGES: usize> TileConsumer<T, STAGES> {
         // SAFETY: by the promise of `consumer`, one arrival for each consumer and round.
         let _ = unsafe { self.pipeline.free(stage).arrive() };
     }
+
+    /// [`release`](Self::release) by one lane for its warp: of a pipeline whose consumers are warps. Those of a warpgroup need not be at the same stage, so that
+    /// none of them can speak for another one.
+    ///
+    /// # Safety
+    /// As [`release`](Self::release). All lanes of the warp call this together, and have done with the stage.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn release_by_warp(&self, behind: usize) {
+        if crate::warp::lane_id() == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.release(behind) };
+        }
+    }
 }

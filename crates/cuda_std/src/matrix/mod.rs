@@ -7,6 +7,10 @@
 //! | [`FragmentC::store`] (`stmatrix`) | a warp | `f16` results to shared memory | `sm_90` |
 //! | [`Accumulator::multiply`] (`wgmma`) | a warpgroup: 4 warps | two [`Tile`](crate::copy::Tile)s in shared memory, accumulators in registers | `sm_90a` |
 //!
+//! Around them: [`TileGrid`], the tiles of a matrix in an order that the L2 cache likes; [`warp_specialized!`](crate::warp_specialized), which divides a
+//! block into a producer and consumers; [`TileStores`], results on their way to memory. With the tiles and pipelines of
+//! [`copy`](crate::copy) these are what the library's own products are made of.
+//!
 //! Every fragment has its shape and element in its type, so operands that do not belong together do
 //! not compile. Which element of a matrix a lane holds is one function for all:
 //! [`Fragment::position`]; [`fill`](Fragment::fill) and [`for_each`](Fragment::for_each) use it.
@@ -26,6 +30,7 @@ mod element;
 mod fragment;
 mod instructions;
 mod move_matrix;
+mod tile_stores;
 mod tiles;
 mod warpgroup;
 
@@ -40,6 +45,7 @@ pub use fragment::{
 };
 pub use instructions::{Multiply, mma, mma_converged, mma_unchecked};
 pub use move_matrix::*;
+pub use tile_stores::{STORED_COLUMNS, TileStores};
 pub use tiles::TileGrid;
 pub use warpgroup::*;
 

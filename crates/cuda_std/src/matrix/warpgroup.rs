@@ -24,6 +24,19 @@ pub fn warpgroup_id() -> usize {
     crate::thread::index_in_block() as usize / WARPGROUP
 }
 
+/// [`warpgroup_id`], of which the assembler sees that all lanes of a warp have the same: what [`warp_specialized!`](crate::warp_specialized) divides a
+/// block by.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[gpu_only]
+#[inline(always)]
+#[must_use]
+pub unsafe fn warpgroup_of_warp() -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { crate::warp::warp_shuffle_idx(!0, warpgroup_id() as u32, 0, 32).0 as usize }
+}
+
 /// This thread's number in its warpgroup, 0 to 127.
 #[gpu_only]
 #[inline(always)]
@@ -104,4 +117,65 @@ pub unsafe fn lower_registers<const REGISTERS: u32>() {
     const { assert!(is_register_count(REGISTERS), "24 to 256 registers, a multiple of 8") };
     // SAFETY: the caller's promise.
     unsafe { setmaxnreg_dec(REGISTERS) }
+}
+
+/// Divides a block of warpgroups: the first one, the producer, copies tiles, and the others, the consumers, multiply them. Each takes as many
+/// registers as it needs, and has a part of the kernel of its own; behind both, the block meets again.
+///
+/// ```
+/// use cuda_std::prelude::*;
+/// use cuda_std::matrix::{warpgroup_of_warp, WARPGROUP};
+/// use cuda_std::warp_specialized;
+///
+/// /// # Safety
+/// /// `numbers` has an element for each consumer.
+/// #[kernel(block = 3 * WARPGROUP, min_blocks = 1)]
+/// pub unsafe fn numbered(mut numbers: DisjointSlice<u32>) {
+///     let numbers = numbers.as_mut_ptr();
+///     // SAFETY: all lanes of each warp; 40 and twice 232 registers are the block's 168 each at entry.
+///     unsafe {
+///         let group = warpgroup_of_warp();
+///         warp_specialized! {
+///             group,
+///             producer with 40 registers => {},
+///             consumer own with 232 registers => numbers.add(own).write(own as u32),
+///         }
+///     }
+/// }
+/// # fn main() {}
+/// ```
+///
+/// `group` is from [`warpgroup_of_warp`](crate::matrix::warpgroup_of_warp); the consumers' part sees its number among the consumers under the name that stands before
+/// `with`. After `registers` an `if` may follow, with a constant: where it is false, every warpgroup keeps the registers it has.
+///
+/// Why a macro: `setmaxnreg` belongs to the branch whose registers it sets (in a function that both branches called, LLVM would merge them, and ptxas
+/// ignores it: C7507), and a part that were a closure would be too long to be inlined, so that its accumulators would be in local memory. Where the
+/// paths of both kinds of warps do not meet, the assembler has multiplications wait for each other; so there is a barrier of the block at the end.
+///
+/// # Safety
+/// It calls unsafe functions, for which its caller promises:
+/// - All threads of the block come here, whole warpgroups of them, and none leaves a part by `return`.
+/// - The registers are those of [`lower_registers`](crate::matrix::lower_registers) and [`raise_registers`](crate::matrix::raise_registers).
+#[macro_export]
+macro_rules! warp_specialized {
+    (
+        $group:expr,
+        producer with $low:literal registers $(if $is_low:expr)? => $producer:expr,
+        consumer $own:ident with $high:literal registers $(if $is_high:expr)? => $consumer:expr $(,)?
+    ) => {{
+        let group: usize = $group;
+        if group == 0 {
+            if true $(&& $is_low)? {
+                $crate::matrix::lower_registers::<$low>();
+            }
+            $producer
+        } else {
+            if true $(&& $is_high)? {
+                $crate::matrix::raise_registers::<$high>();
+            }
+            let $own: usize = group - 1;
+            $consumer
+        }
+        $crate::thread::sync_threads();
+    }};
 }

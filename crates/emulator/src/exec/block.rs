@@ -65,6 +65,8 @@ impl Block {
         self.state.barriers = Default::default();
         self.state.copies.clear();
         self.state.copies.resize_with(self.warps.len(), WarpCopies::default);
+        self.state.committed.clear();
+        self.state.committed.resize(self.warps.len(), 0);
         self.next = match launch.schedule {
             Schedule::Reversed => self.warps.len() - 1,
             _ => 0,
@@ -394,6 +396,7 @@ impl Warp {
                         out.push((lane, group.pc, WaitsOn::Lanes(members)));
                     }
                     Wait::Cluster => out.push((lane, group.pc, WaitsOn::Cluster)),
+                    Wait::Warpgroup => out.push((lane, group.pc, WaitsOn::Warpgroup)),
                     Wait::Phase => {
                         let at = self.state.awaited.at[lane];
                         let owner = cx.cluster.owner(at, cx.launch.shared_bytes());

@@ -39,6 +39,8 @@ pub enum WaitsOn {
         /// Bytes that are missing.
         bytes: i32,
     },
+    /// The other warps of its warpgroup, to commit as many groups of `wgmma`.
+    Warpgroup,
     /// Another value at an address that it reads again and again.
     Change {
         /// Address of the first byte, in this process.
@@ -63,6 +65,10 @@ impl fmt::Display for WaitsOn {
                 "wait for the end of phase {} of the mbarrier at {offset:#x} of the cluster's block \
                  {rank} ({pending} arrivals and {bytes} bytes are missing)",
                 u8::from(*parity)
+            ),
+            Self::Warpgroup => write!(
+                f,
+                "wait for the other warps of the warpgroup, which have to execute the same `wgmma`"
             ),
             Self::Change { address, strong: true } => {
                 write!(f, "read {address:#x} again and again")

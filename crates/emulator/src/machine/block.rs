@@ -50,6 +50,8 @@ pub struct BlockState {
     pub copies: Vec<WarpCopies>,
     /// Its barriers, by number.
     pub barriers: [Barrier; BARRIERS],
+    /// How many groups of `wgmma` each warp has committed.
+    pub committed: Vec<u64>,
 }
 
 impl BlockState {

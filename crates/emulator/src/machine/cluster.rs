@@ -47,7 +47,8 @@ pub struct ClusterState {
     pub bulk: VecDeque<Bulk>,
     /// Phases of the cluster's barrier that are over.
     pub phase: u64,
-    /// Phases of mbarriers that are over.
+    /// Phases of mbarriers that are over, and groups of `wgmma` that are committed: what lanes look at
+    /// again.
     pub completions: u64,
     /// Counts what may bring waiting threads further.
     pub changes: u64,

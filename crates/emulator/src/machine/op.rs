@@ -53,6 +53,9 @@ pub enum Flow {
     /// At the next operation, once the phase of an mbarrier that they test is complete, or after a
     /// time limit.
     AwaitPhase,
+    /// At this operation, until the other warps of the warpgroup have committed the groups of `wgmma`
+    /// that it waits for.
+    AwaitWarpgroup,
     /// At the next operation, after other warps have run.
     Yield,
 }
@@ -60,7 +63,14 @@ pub enum Flow {
 impl Flow {
     /// True if the operation is not done yet.
     pub fn waits(self) -> bool {
-        matches!(self, Self::AwaitLanes | Self::Barrier | Self::AwaitCluster | Self::AwaitPhase)
+        matches!(
+            self,
+            Self::AwaitLanes
+                | Self::Barrier
+                | Self::AwaitCluster
+                | Self::AwaitPhase
+                | Self::AwaitWarpgroup
+        )
     }
 }
 

@@ -6,6 +6,7 @@ mod common;
 mod mma;
 mod products;
 mod refused;
+mod warpgroups;
 mod wmma;
 
 /// A small number for an element, different enough to tell places apart.

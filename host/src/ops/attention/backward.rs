@@ -9,9 +9,9 @@ use kernels_gpu::attention::batch::Slots;
 use kernels_gpu::attention::hopper::Half;
 use kernels_gpu::attention::{PACKED_QUERIES, Problem, Schedule};
 
-use super::prepare::{
-    Machine, Mapped, check_apart, depth_of, is_addressed, map_of_rows, problem_of, wrong,
-};
+use super::maps::{HALF_BYTES, Mapped, is_addressed, map_of_rows};
+use super::options::Settings;
+use super::prepare::{Machine, check_apart, depth_of, problem_of, wrong};
 use super::{Heads, HeadsLayout, HeadsMut, Kernel, OPERATION, Options, len_of};
 use crate::error::GpuResult;
 use crate::ops::same_len;
@@ -72,7 +72,7 @@ where
     let (problem, depth) = prepare(&forward, &gradients, &options)?;
     same_len(OPERATION, problem.forward.all_queries(), lse.len())?;
     let machine = Machine::of(stream.inner().context().info());
-    let kernel = choose(&machine, &forward, &problem, options.kernel)?;
+    let kernel = choose(&machine, &forward, &problem, options.set.kernel)?;
     let (len, maps) = match kernel {
         Kernel::Hopper => {
             (hopper::Scratch::of(&problem).len(), maps(stream, &forward, &problem, depth)?)
@@ -83,8 +83,8 @@ where
     let mut sums = AsMut::<f32>::new(&mut sums);
     let all_heads = problem.forward.heads * problem.forward.batches_of_queries();
     let schedule = Schedule { tiles: tiles(&problem.forward), group: all_heads };
-    let of_queries = As::<u32>::optional(options.query_offsets.as_ref());
-    let of_keys = As::<u32>::optional(options.key_offsets.as_ref());
+    let of_queries = As::<u32>::optional(options.set.query_offsets.as_ref());
+    let of_keys = As::<u32>::optional(options.set.key_offsets.as_ref());
     let offsets = [&of_queries, &of_keys];
     let Backward { q, k, v, o, d_o } = &forward;
     let [q, k, v, o, d_o] = [q, k, v, o, d_o].map(|heads| &heads.memory);
@@ -114,7 +114,7 @@ pub fn backward_scratch_bytes<C>(
     v: &HeadsLayout,
     options: &Options<'_, C>,
 ) -> usize {
-    let offsets = len_of(options.query_offsets.as_ref());
+    let offsets = len_of(options.set.query_offsets.as_ref());
     let forward = Problem {
         batches: offsets.map_or(q.batches, |offsets| offsets.saturating_sub(1)) as u32,
         packed: if offsets.is_some() { PACKED_QUERIES } else { 0 },
@@ -166,11 +166,11 @@ fn choose<T: Half>(
     let [of_queries, of_keys] = extents(of);
     let Backward { q, k, v, o, d_o } = forward;
     let has_addresses = of_queries.into_iter().chain(of_keys).all(|extent| extent > 0)
-        && is_addressed(q.address(), of.q, of_queries)
-        && is_addressed(k.address(), of.k, of_keys)
-        && is_addressed(v.address(), of.v, of_keys)
-        && is_addressed(o.address(), of.o, of_queries)
-        && is_addressed(d_o.address(), problem.d_o, of_queries);
+        && is_addressed(q.address(), HALF_BYTES, of.q, of_queries)
+        && is_addressed(k.address(), HALF_BYTES, of.k, of_keys)
+        && is_addressed(v.address(), HALF_BYTES, of.v, of_keys)
+        && is_addressed(o.address(), HALF_BYTES, of.o, of_queries)
+        && is_addressed(d_o.address(), HALF_BYTES, problem.d_o, of_queries);
     let refusal = match asked {
         None if machine.has_warpgroups && has_addresses => return Ok(Kernel::Hopper),
         None | Some(Kernel::Warps) => return Ok(Kernel::Warps),
@@ -197,11 +197,12 @@ fn maps<T: Half>(
     let (tile, keys) = (hopper::queries_of_tile(depth) as u32, hopper::KEYS as u32);
     let Backward { q, k, v, d_o, .. } = forward;
     let of_queries = |address, strides, depth| {
-        let mapped = Mapped::new(address, strides, of_queries, of.has_packed_queries());
+        let mapped =
+            Mapped::new((address, HALF_BYTES), strides, of_queries, of.has_packed_queries());
         map_of_rows(stream, mapped, depth, tile)
     };
     let of_keys = |address, strides, depth| {
-        let mapped = Mapped::new(address, strides, of_keys, of.has_packed_keys());
+        let mapped = Mapped::new((address, HALF_BYTES), strides, of_keys, of.has_packed_keys());
         map_of_rows(stream, mapped, depth, keys)
     };
     Ok([
@@ -224,8 +225,8 @@ fn prepare<T: Half, C>(
     options: &Options<'_, C>,
 ) -> GpuResult<(BackwardProblem, usize)> {
     let Backward { q, k, v, o, d_o } = forward;
-    let Options { lengths, pages, lse, .. } = options;
-    if lengths.is_some() || pages.is_some() || lse.is_some() {
+    let Settings { lengths, pages, lists, lse, .. } = &options.set;
+    if lengths.is_some() || pages.is_some() || lists.is_some() || lse.is_some() {
         let reason = "the backward pass takes a scale, a functor of scores, offsets, a kernel and determinism, and no other option";
         return Err(wrong(reason.into()));
     }
@@ -271,7 +272,7 @@ fn prepare<T: Half, C>(
         d_q: gradients.q.layout().strides(),
         d_k: gradients.k.layout().strides(),
         d_v: gradients.v.layout().strides(),
-        in_turns: u32::from(options.deterministic),
+        in_turns: u32::from(options.set.deterministic),
         padding: 0,
     };
     Ok((problem, depth))

@@ -163,9 +163,9 @@ impl<T: Pod> HeadsMut<'_, T> {
     }
 
     /// Whether their memory has bytes of that of `other`.
-    pub(super) fn overlaps(&self, other: &Heads<'_, T>) -> bool {
-        let bytes = |len: usize| (len * size_of::<T>()) as u64;
-        let (own, others) = (bytes(self.memory.len()), bytes(other.memory.len()));
+    pub(super) fn overlaps<U: Pod>(&self, other: &Heads<'_, U>) -> bool {
+        let own = (self.memory.len() * size_of::<T>()) as u64;
+        let others = (other.memory.len() * size_of::<U>()) as u64;
         let (start, from) = (self.address(), other.address());
         own > 0 && others > 0 && start < from + others && from < start + own
     }

@@ -23,6 +23,8 @@
 //! kernel crate. Queries and keys are aligned at their ends. A query that sees no key has the result 0, and the logarithm of its sum is negative
 //! infinity.
 //!
+//! A functor that only [masks](Score::MASKS) can have [lists](BlockLists) of the blocks of keys that it does not empty; others are skipped.
+//!
 //! [`Dropout`] around another functor leaves weights out at random. Which ones, its seed and offset say, the same in the forward and the backward pass.
 //!
 //! # Results
@@ -43,12 +45,19 @@
 //!
 //! The [backward pass](attention_backward_into) has kernels of warps, of rows of up to 128 elements.
 //!
+//! # 8-bit floats
+//! [`attention_scaled_into`] takes queries, keys and values of [`E4m3`](cuda_std::number::E4m3) with a [scale for each head](HeadScales), on Hopper.
+//!
 //! Rows are filled up with zeros to 64, 128, 192 or 256 elements, those of values too, and cost as much.
 
 mod backward;
 mod heads;
+mod lists;
+mod maps;
+mod options;
 mod prepare;
 mod rotary;
+mod scaled;
 mod steps;
 
 use bytemuck::Pod;
@@ -58,9 +67,12 @@ use kernels_gpu::attention::hopper::Half;
 
 pub use backward::{Backward, Gradients, attention_backward_into, backward_scratch_bytes};
 pub use heads::{Heads, HeadsLayout, HeadsMut};
-pub use kernels_gpu::attention::{Alibi, Band, Dropout, Kept, Place, Score, SoftCap};
+pub use kernels_gpu::attention::{Alibi, Band, Dropout, Kept, Place, Score, SoftCap, Strided};
+pub use lists::{BlockLists, ListsFor};
+pub use options::Options;
 pub use prepare::{Choice, Kernel};
 pub use rotary::{Cache, Positions, RotaryTable, append_into, rotary_in_place};
+pub use scaled::{HeadScales, attention_scaled_into, attention_scaled_scratch_bytes};
 pub use steps::{online_into, textbook_into};
 
 use self::prepare::{Machine, Prepared};
@@ -68,125 +80,11 @@ use super::scan::unwritten;
 use super::scratch::{Scratch, size_of_parts};
 use super::views::{As, AsMut};
 use crate::error::GpuResult;
-use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
+use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
 /// What errors name.
 const OPERATION: &str = "attention";
-
-/// What attention does beside: the scale, the functor of scores, where keys are, and the logarithms of sums.
-#[derive(Debug)]
-pub struct Options<'a, C = Band> {
-    scale: Option<f32>,
-    score: C,
-    query_offsets: Option<DeviceSlice<'a, u32>>,
-    key_offsets: Option<DeviceSlice<'a, u32>>,
-    lengths: Option<DeviceSlice<'a, u32>>,
-    pages: Option<DeviceSlice<'a, u32>>,
-    lse: Option<DeviceSliceMut<'a, f32>>,
-    kernel: Option<Kernel>,
-    deterministic: bool,
-}
-
-impl Options<'_> {
-    /// All keys, and a scale of `1 / √d`.
-    #[must_use]
-    pub fn new() -> Self {
-        let (lengths, pages, lse) = (None, None, None);
-        let (query_offsets, key_offsets) = (None, None);
-        let (scale, score, kernel, deterministic) = (None, Band::ALL, None, false);
-        Self {
-            scale,
-            score,
-            query_offsets,
-            key_offsets,
-            lengths,
-            pages,
-            lse,
-            kernel,
-            deterministic,
-        }
-    }
-}
-
-impl Default for Options<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<'a, C> Options<'a, C> {
-    /// Factor of the scores: positive and finite.
-    #[must_use]
-    pub fn scale(self, scale: f32) -> Self {
-        Self { scale: Some(scale), ..self }
-    }
-
-    /// Which keys a query sees, and what becomes of its scores.
-    #[must_use]
-    pub fn score<S: Score>(self, score: S) -> Options<'a, S> {
-        let Self { scale, query_offsets, key_offsets, lengths, pages, lse, .. } = self;
-        let Self { kernel, deterministic, .. } = self;
-        Options {
-            scale,
-            score,
-            query_offsets,
-            key_offsets,
-            lengths,
-            pages,
-            lse,
-            kernel,
-            deterministic,
-        }
-    }
-
-    /// Queries, and results, of all batches are rows of one batch, `[1, heads, queries of all batches, d]`: those of batch `b` are from `offsets[b]` to
-    /// `offsets[b + 1]`. The offsets, one more than there are batches, are on the device, ascending; nothing is computed for rows of no batch.
-    /// With offsets that do not ascend, results have no meaning, and a [deterministic](Self::deterministic) backward pass may not end.
-    #[must_use]
-    pub fn query_offsets(self, offsets: impl Into<DeviceSlice<'a, u32>>) -> Self {
-        Self { query_offsets: Some(offsets.into()), ..self }
-    }
-
-    /// Keys and values of all batches are rows of one batch, `[1, kv_heads, keys of all batches, d]`, with offsets like those of
-    /// [queries](Self::query_offsets).
-    #[must_use]
-    pub fn key_offsets(self, offsets: impl Into<DeviceSlice<'a, u32>>) -> Self {
-        Self { key_offsets: Some(offsets.into()), ..self }
-    }
-
-    /// The number of keys of each batch, on the device: `[batches]`. A number that is larger than the keys of the tensor counts as those.
-    #[must_use]
-    pub fn lengths(self, lengths: impl Into<DeviceSlice<'a, u32>>) -> Self {
-        Self { lengths: Some(lengths.into()), ..self }
-    }
-
-    /// Keys and values lie in pages, `[pages, kv_heads, keys of a page, d]`, a power of two of keys each: `table` is `[batches, pages of a batch]`, on the
-    /// device, and names the pages of each batch in order. How many keys a batch has say [`lengths`](Self::lengths), and as many pages are
-    /// looked up. A page that there is not has keys and values of zeros.
-    #[must_use]
-    pub fn pages(self, table: impl Into<DeviceSlice<'a, u32>>) -> Self {
-        Self { pages: Some(table.into()), ..self }
-    }
-
-    /// Where the logarithm of each query's sum of `e^score` goes: `[batches, heads, queries]`, of packed queries `[heads, queries of all batches]`.
-    #[must_use]
-    pub fn lse(self, lse: impl Into<DeviceSliceMut<'a, f32>>) -> Self {
-        Self { lse: Some(lse.into()), ..self }
-    }
-
-    /// This kernel in place of the one that would be taken.
-    #[must_use]
-    pub fn kernel(self, kernel: Kernel) -> Self {
-        Self { kernel: Some(kernel), ..self }
-    }
-
-    /// The same bits in every run. Without it the [backward pass](attention_backward_into) may add in any order; everything else is deterministic anyway.
-    #[must_use]
-    pub fn deterministic(self) -> Self {
-        Self { deterministic: true, ..self }
-    }
-}
 
 /// Attention as a new tensor without gaps: `[batches, heads, queries, d of values]`. Rows of packed queries that belong to no batch are 0. Asynchronous.
 ///
@@ -206,7 +104,7 @@ where
     let sizes = [of_q.batches, of_q.heads, of_q.rows, v.layout().depth];
     let len = sizes.iter().try_fold(1usize, |len, size| len.checked_mul(*size));
     let len = len.unwrap_or(usize::MAX);
-    let mut out = match options.query_offsets {
+    let mut out = match options.set.query_offsets {
         Some(_) => DeviceBuffer::zeroed(on, len)?,
         None => unwritten(on, len)?,
     };
@@ -219,7 +117,7 @@ where
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::GpuError::InvalidArgument) if sizes do not fit (the message has them), for rows of more than 256 elements or of none, for a size of
-/// 2^31 or more, for a scale that is not positive and finite, if `o` overlaps an input or itself, for a [kernel](Options::kernel) that cannot compute this;
+/// 2^31 or more, for a scale that is not positive and finite, for [lists](BlockLists) of other sizes, if `o` overlaps an input or itself, for a [kernel](Options::kernel) that cannot compute this;
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) for lengths, offsets, a table of pages or logarithms of another size; errors of the driver.
 pub fn attention_into<T: Half, C>(
     on: &impl AsStream,
@@ -239,18 +137,23 @@ where
         return Ok(());
     }
     let machine = Machine::of(stream.inner().context().info());
-    let choice = this.choice(&machine, options.kernel)?;
+    let choice = this.choice(&machine, options.set.kernel)?;
     let arguments = this.arguments(stream, &machine, &choice)?;
     let (counters, [mut parts]) = scratch.parts(stream, [this.parts_bytes(&choice)])?;
     let mut parts = AsMut::<f32>::new(&mut parts);
     let mut counter = Some(counters).filter(|_| this.counts(&arguments));
     let mut counter = AsMut::<u32>::optional(counter.as_mut());
-    let lengths = As::<u32>::optional(options.lengths.as_ref());
-    let pages = As::<u32>::optional(options.pages.as_ref());
-    let of_queries = As::<u32>::optional(options.query_offsets.as_ref());
-    let of_keys = As::<u32>::optional(options.key_offsets.as_ref());
+    let lengths = As::<u32>::optional(options.set.lengths.as_ref());
+    let pages = As::<u32>::optional(options.set.pages.as_ref());
+    let of_queries = As::<u32>::optional(options.set.query_offsets.as_ref());
+    let of_keys = As::<u32>::optional(options.set.key_offsets.as_ref());
     let offsets = [&of_queries, &of_keys];
-    let mut lse = options.lse;
+    if let Some(lists) = &options.set.lists {
+        let (problem, whole) = this.listed(&choice, &options)?;
+        lists.check(&whole, problem.pack)?;
+    }
+    let lists = As::<u32>::optional(options.set.lists.as_ref().map(|lists| &lists.memory));
+    let mut lse = options.set.lse;
     let mut lse = AsMut::<f32>::optional(lse.as_mut());
     let (q, k, v, o) = (&q.memory, &k.memory, &v.memory, &mut o.memory);
     let score = options.score;
@@ -259,11 +162,10 @@ where
     unsafe {
         let (pages, lengths, parts, lse) = (&pages, &lengths, &mut parts, &mut lse);
         let count = &mut counter;
-        score.launch(stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o)?;
-        if choice.splits > 1 {
-            let arguments = this.combining(&choice)?;
+        let combining = if choice.splits > 1 { Some(this.combining(&choice)?) } else { None };
+        for arguments in [Some(arguments), combining].into_iter().flatten() {
             score.launch(
-                stream, &arguments, q, k, v, pages, lengths, offsets, count, parts, lse, o,
+                stream, &arguments, q, k, v, pages, lengths, offsets, &lists, count, parts, lse, o,
             )?;
         }
     }
@@ -284,7 +186,7 @@ pub fn scratch_bytes<T: Half, C: Score>(
 ) -> GpuResult<usize> {
     let this = Prepared::new(&q, &k, &v, o, options)?;
     let machine = Machine::of(on.as_stream().inner().context().info());
-    let choice = this.choice(&machine, options.kernel)?;
+    let choice = this.choice(&machine, options.set.kernel)?;
     Ok(size_of_parts(&[this.parts_bytes(&choice)]))
 }
 
@@ -301,7 +203,7 @@ pub fn explain<T: Half, C: Score>(
     options: &Options<'_, C>,
 ) -> GpuResult<Choice> {
     let this = Prepared::new(&q, &k, &v, o, options)?;
-    this.choice(&Machine::of(on.as_stream().inner().context().info()), options.kernel)
+    this.choice(&Machine::of(on.as_stream().inner().context().info()), options.set.kernel)
 }
 
 /// The length of optional device memory.

@@ -2,35 +2,30 @@
 
 use std::fmt;
 
-use cuda_std::copy::TensorType;
+use bytemuck::Pod;
 use cuda_std::grid_constant::MapWords;
 use kernels_gpu::attention::batch::Slots;
 use kernels_gpu::attention::form::{self, Arguments};
 use kernels_gpu::attention::hopper::{self, Half};
 use kernels_gpu::attention::{
-    PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides, Schedule, Score, combine, warps,
+    PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides, Schedule, Score, combine, lists, warps,
 };
 
+use super::maps::{HALF_BYTES, Mapped, is_addressed, map_of_queries, map_of_rows};
 use super::{Heads, HeadsLayout, HeadsMut, OPERATION, Options, len_of};
 use crate::device::DeviceInfo;
 use crate::error::{GpuError, GpuResult};
-use crate::ops::{same_len, tensor_maps};
+use crate::ops::same_len;
 use crate::stream::Stream;
 
 /// Sizes are below this: kernels count in 32 bits, of which one is a sign for the copy engine.
 const SIZE_LIMIT: usize = 1 << 31;
-/// What the copy engine asks of addresses and of strides, in bytes.
-const UNIT_BYTES: u64 = 16;
-/// Strides of the copy engine are below this, in bytes.
-const STRIDE_LIMIT_BYTES: u64 = 1 << 40;
 /// What keys and values of the heads that are taken together may have, in bytes: half of the L2 cache of an H200.
 const GROUP_BYTES: u64 = 24 << 20;
 /// Blocks of keys that a part has at least, where keys are divided.
 const LEAST_BLOCKS: u32 = 4;
 /// Parts of a row at most.
 const MOST_SPLITS: u32 = 64;
-/// Elements of 16 bits of a box.
-const ELEMENTS_OF_BOX: u32 = 64;
 
 pub(super) fn wrong(reason: String) -> GpuError {
     GpuError::InvalidArgument { operation: OPERATION, reason }
@@ -39,7 +34,7 @@ pub(super) fn wrong(reason: String) -> GpuError {
 /// The device, as far as the choice of a kernel goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
-    multiprocessors: u32,
+    pub multiprocessors: u32,
     pub has_warpgroups: bool,
 }
 
@@ -128,7 +123,7 @@ impl Prepared {
     ) -> GpuResult<Self> {
         let layouts = [q.layout(), k.layout(), v.layout(), o.layout()];
         let problem = problem_of(layouts, options)?;
-        if let Some(lse) = &options.lse {
+        if let Some(lse) = &options.set.lse {
             same_len(OPERATION, problem.all_queries(), lse.len())?;
         }
         check_apart("results", o, [("queries", q), ("keys", k), ("values", v)])?;
@@ -140,7 +135,7 @@ impl Prepared {
     /// The kernel for this device, or the one that is asked for.
     pub fn choice(&self, machine: &Machine, asked: Option<Kernel>) -> GpuResult<Choice> {
         let Problem { heads, kv_heads, .. } = self.problem;
-        let queries = self.queries_of_batch();
+        let queries = queries_of_batch(&self.problem);
         let group = heads / kv_heads.max(1);
         // Heads that are rows of one: a power of two, which divides those that share keys and these rows, with at most so many rows.
         let packed = |rows: usize| {
@@ -177,34 +172,17 @@ impl Prepared {
         Ok(Choice { splits: self.splits(machine, &choice), ..choice })
     }
 
-    /// Queries of a batch; the mean of packed ones, whose numbers the device alone knows.
-    const fn queries_of_batch(&self) -> u32 {
-        let Problem { batches, queries, .. } = self.problem;
-        if self.problem.has_packed_queries() && batches > 0 {
-            queries.div_ceil(batches)
-        } else {
-            queries
-        }
-    }
-
     /// Blocks among which keys are divided, so that the device is full.
     fn splits(&self, machine: &Machine, choice: &Choice) -> u32 {
-        let Problem { batches, heads, keys, .. } = self.problem;
-        let queries = self.queries_of_batch();
-        let rows = u64::from(queries) * u64::from(choice.packed_heads);
-        let tiles = rows.div_ceil(form::rows_of_tile(choice.form()) as u64)
-            * u64::from(batches)
-            * u64::from(heads / choice.packed_heads);
         let at_once = match choice.kernel {
             Kernel::Hopper => 1,
             Kernel::Warps => 2,
             // So that blocks which begin later even out those that end early.
             Kernel::FewRows => 8,
         };
-        let places = u64::from(machine.multiprocessors) * at_once;
-        let blocks = keys.div_ceil(form::keys_of_block(choice.form()) as u32);
-        let most = (blocks / LEAST_BLOCKS).clamp(1, MOST_SPLITS);
-        ((places / tiles.max(1)).max(1) as u32).min(most)
+        let (rows, keys) =
+            (form::rows_of_tile(choice.form()), form::keys_of_block(choice.form()) as u32);
+        splits_of(&self.problem, machine, at_once, (rows, keys), choice.packed_heads)
     }
 
     /// Whether the copy engine addresses queries, keys and values.
@@ -217,9 +195,9 @@ impl Prepared {
         has_eights
             && of_keys.iter().all(|extent| *extent > 0)
             && batches > 0
-            && is_addressed(self.addresses[0], q, [batches, heads, queries])
-            && is_addressed(self.addresses[1], k, of_keys)
-            && is_addressed(self.addresses[2], v, of_keys)
+            && is_addressed(self.addresses[0], HALF_BYTES, q, [batches, heads, queries])
+            && is_addressed(self.addresses[1], HALF_BYTES, k, of_keys)
+            && is_addressed(self.addresses[2], HALF_BYTES, v, of_keys)
     }
 
     /// Batches (or pages), heads and rows of keys and values.
@@ -231,11 +209,7 @@ impl Prepared {
 
     /// The bytes of the parts of results.
     pub const fn parts_bytes(&self, choice: &Choice) -> usize {
-        if choice.splits == 1 {
-            return 0;
-        }
-        let of_query = (self.problem.value_depth as usize + 1) * size_of::<f32>();
-        choice.splits as usize * self.problem.all_queries() * of_query
+        bytes_of_parts(&self.problem, choice.splits)
     }
 
     /// What the kernel is launched with.
@@ -248,38 +222,37 @@ impl Prepared {
         let problem =
             Problem { pack: choice.packed_heads.ilog2(), splits: choice.splits, ..self.problem };
         let form = choice.form();
-        let of_heads = problem.packed_heads() / problem.kv_heads;
-        let of_key = 2 * u64::from(problem.depth + problem.value_depth);
-        let keys = match problem.has_packed_keys() {
-            true => problem.keys.div_ceil(problem.batches.max(1)),
-            false => problem.keys,
-        };
-        let of_head = (u64::from(keys) * of_key).max(1);
-        // No more than there are: kernels multiply them by their tiles.
-        let all_heads = (problem.packed_heads() * problem.batches_of_queries()).max(1);
-        let group = (GROUP_BYTES / of_head).clamp(1, 1 << 16) as u32 * of_heads.max(1);
-        let group = group.min(all_heads);
         let of_tile = form::rows_of_tile(form) as u32;
-        let tiles = if problem.has_packed_queries() {
-            Slots::len(problem.queries, of_tile >> problem.pack, problem.batches)
-        } else {
-            (problem.queries << problem.pack).div_ceil(of_tile)
-        };
-        let schedule = Schedule { tiles, group };
-        let len = u64::from(tiles)
-            * u64::from(problem.packed_heads())
-            * u64::from(problem.batches_of_queries())
-            * u64::from(problem.splits);
-        if len >= SIZE_LIMIT as u64 {
-            return Err(wrong(format!("{len} tiles are more than a launch has")));
-        }
+        let (schedule, len) = schedule_of(&problem, of_tile, HALF_BYTES)?;
         let (blocks, maps) = match choice.kernel {
-            Kernel::Hopper => {
-                ((len as u32).min(machine.multiprocessors), self.maps(stream, &problem)?)
-            }
-            _ => (len as u32, Default::default()),
+            Kernel::Hopper => (len.min(machine.multiprocessors), self.maps(stream, &problem)?),
+            _ => (len, Default::default()),
         };
         Ok(Arguments { form, blocks, maps, schedule, problem })
+    }
+
+    /// The problem with the packed heads of a choice, and the form of lists for each head of each batch.
+    pub fn listed<C>(
+        &self,
+        choice: &Choice,
+        options: &Options<'_, C>,
+    ) -> GpuResult<(Problem, lists::Form)> {
+        let problem = Problem { pack: choice.packed_heads.ilog2(), ..self.problem };
+        if options.set.lengths.is_some() || problem.pages > 0 || problem.packed != 0 {
+            let reason = "lists of blocks are for batches of one length, whose rows are neither packed nor in pages";
+            return Err(wrong(reason.into()));
+        }
+        let rows = form::rows_of_tile(choice.form()) as u32;
+        let keys = form::keys_of_block(choice.form()) as u32;
+        let lists = lists::Form {
+            batches: problem.batches,
+            heads: problem.packed_heads(),
+            tiles: (problem.queries << problem.pack).div_ceil(rows),
+            blocks: problem.keys.div_ceil(keys),
+            rows,
+            keys,
+        };
+        Ok((problem, lists))
     }
 
     /// Whether blocks of a launch take tiles as they get done, by a counter: there are more tiles than blocks, of a kernel whose grid stays.
@@ -298,22 +271,8 @@ impl Prepared {
 
     /// The maps of queries, keys and values.
     fn maps(&self, stream: &Stream, problem: &Problem) -> GpuResult<[MapWords; 3]> {
-        let pack = 1 << problem.pack;
         let rows = hopper::rows_of_tile(self.depth) as u32;
-        let packed_heads = problem.packed_heads();
-        let q = Mapped::new(
-            self.addresses[0],
-            problem.q,
-            [problem.batches_of_queries(), packed_heads, problem.queries],
-            problem.has_packed_queries(),
-        );
-        let q = encode(
-            stream,
-            q.address,
-            [problem.depth, pack, problem.queries, packed_heads, q.batches],
-            [problem.q.head, problem.q.row, problem.q.head << problem.pack, q.batch_stride],
-            [ELEMENTS_OF_BOX, pack, rows / pack, 1, 1],
-        )?;
+        let q = map_of_queries(stream, (self.addresses[0], HALF_BYTES), problem, rows)?;
         let of_block = hopper::keys_of_block(self.depth) as u32;
         let of_box = match self.problem.pages {
             0 => of_block,
@@ -321,6 +280,7 @@ impl Prepared {
         };
         let of_keys = |address, depth, strides: RowStrides| {
             let extents = self.extents_of_keys();
+            let address = (address, HALF_BYTES);
             let mapped = Mapped::new(address, strides, extents, problem.has_packed_keys());
             map_of_rows(stream, mapped, depth, of_box)
         };
@@ -330,61 +290,68 @@ impl Prepared {
     }
 }
 
-/// Whether the copy engine addresses elements of 16 bits from `address` on: batches (or pages), heads and rows at these strides.
-pub(super) fn is_addressed(address: u64, strides: RowStrides, extents: [u32; 3]) -> bool {
-    let RowStrides { batch, head, row } = strides;
-    address.is_multiple_of(UNIT_BYTES)
-        && [batch, head, row].into_iter().zip(extents).all(|(stride, count)| {
-            let bytes = stride.saturating_mul(2);
-            let is_taken = bytes > 0 && bytes < STRIDE_LIMIT_BYTES;
-            count == 1 || (bytes.is_multiple_of(UNIT_BYTES) && is_taken)
-        })
+/// Queries of a batch; the mean of packed ones, whose numbers the device alone knows.
+const fn queries_of_batch(problem: &Problem) -> u32 {
+    let Problem { batches, queries, .. } = *problem;
+    if problem.has_packed_queries() && batches > 0 { queries.div_ceil(batches) } else { queries }
 }
 
-/// Rows as a map has them: those of a packed tensor twice, as [`Segment::coordinates`](kernels_gpu::attention::Segment::coordinates) has it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mapped {
-    address: u64,
-    batches: u32,
-    heads: u32,
-    rows: u32,
-    batch_stride: u64,
-    strides: RowStrides,
+/// Blocks among which keys are divided, so that a device is full that runs `at_once` blocks a multiprocessor: tiles of `rows` rows, and blocks of `keys` keys.
+pub(super) fn splits_of(
+    problem: &Problem,
+    machine: &Machine,
+    at_once: u64,
+    (rows_of_tile, keys_of_block): (usize, u32),
+    packed_heads: u32,
+) -> u32 {
+    let Problem { batches, heads, keys, .. } = *problem;
+    let rows = u64::from(queries_of_batch(problem)) * u64::from(packed_heads);
+    let tiles =
+        rows.div_ceil(rows_of_tile as u64) * u64::from(batches) * u64::from(heads / packed_heads);
+    let places = u64::from(machine.multiprocessors) * at_once;
+    let most = (keys.div_ceil(keys_of_block) / LEAST_BLOCKS).clamp(1, MOST_SPLITS);
+    ((places / tiles.max(1)).max(1) as u32).min(most)
 }
 
-impl Mapped {
-    /// Rows of elements of 16 bits from `address` on, with extents of batches (or pages), heads and rows.
-    pub const fn new(
-        address: u64,
-        strides: RowStrides,
-        [batches, heads, rows]: [u32; 3],
-        is_packed: bool,
-    ) -> Self {
-        let (address, batches, batch_stride) = if is_packed {
-            // Copies add both coordinates: what they read is inside of the tensor.
-            (address.wrapping_sub(2 * strides.row * rows as u64), rows + 1, strides.row)
-        } else {
-            (address, batches, strides.batch)
-        };
-        Self { address, batches, heads, rows, batch_stride, strides }
+/// The tiles of a launch, of `of_tile` rows each, and how many there are with their parts: what kernels count to.
+pub(super) fn schedule_of(
+    problem: &Problem,
+    of_tile: u32,
+    element_bytes: u64,
+) -> GpuResult<(Schedule, u32)> {
+    let of_heads = problem.packed_heads() / problem.kv_heads;
+    let of_key = element_bytes * u64::from(problem.depth + problem.value_depth);
+    let keys = match problem.has_packed_keys() {
+        true => problem.keys.div_ceil(problem.batches.max(1)),
+        false => problem.keys,
+    };
+    let of_head = (u64::from(keys) * of_key).max(1);
+    // No more than there are: kernels multiply them by their tiles.
+    let all_heads = (problem.packed_heads() * problem.batches_of_queries()).max(1);
+    let group = (GROUP_BYTES / of_head).clamp(1, 1 << 16) as u32 * of_heads.max(1);
+    let group = group.min(all_heads);
+    let tiles = if problem.has_packed_queries() {
+        Slots::len(problem.queries, of_tile >> problem.pack, problem.batches)
+    } else {
+        (problem.queries << problem.pack).div_ceil(of_tile)
+    };
+    let len = u64::from(tiles)
+        * u64::from(problem.packed_heads())
+        * u64::from(problem.batches_of_queries())
+        * u64::from(problem.splits);
+    match u32::try_from(len) {
+        Ok(len) if (len as usize) < SIZE_LIMIT => Ok((Schedule { tiles, group }, len)),
+        _ => Err(wrong(format!("{len} tiles are more than a launch has"))),
     }
 }
 
-/// The map of rows of `depth` elements, in boxes of `of_box` rows.
-pub(super) fn map_of_rows(
-    stream: &Stream,
-    mapped: Mapped,
-    depth: u32,
-    of_box: u32,
-) -> GpuResult<MapWords> {
-    let Mapped { address, batches, heads, rows, batch_stride, strides } = mapped;
-    encode(
-        stream,
-        address,
-        [depth, rows, heads, batches],
-        [strides.row, strides.head, batch_stride],
-        [ELEMENTS_OF_BOX, of_box, 1, 1],
-    )
+/// The bytes of the parts of results of a problem whose keys are divided.
+pub(super) const fn bytes_of_parts(problem: &Problem, splits: u32) -> usize {
+    if splits == 1 {
+        return 0;
+    }
+    let of_query = (problem.value_depth as usize + 1) * size_of::<f32>();
+    splits as usize * problem.all_queries() * of_query
 }
 
 /// The sizes and strides of queries, keys, values and results that fit.
@@ -392,7 +359,7 @@ pub(super) fn problem_of<C>(
     [q, k, v, o]: [HeadsLayout; 4],
     options: &Options<'_, C>,
 ) -> GpuResult<Problem> {
-    let is_paged = options.pages.is_some();
+    let is_paged = options.set.pages.is_some();
     let (batches, packed) = batches_of(&q, &k, options)?;
     let keys = keys_of(batches, &k, options)?;
     check_sizes(&q, &k, &v, &o)?;
@@ -402,12 +369,12 @@ pub(super) fn problem_of<C>(
             _ => wrong(format!("the offsets are of {batches} batches, and keys {k}")),
         });
     }
-    let scale = options.scale.unwrap_or(1.0 / (q.depth as f32).sqrt());
+    let scale = options.set.scale.unwrap_or(1.0 / (q.depth as f32).sqrt());
     // Rows without elements are refused by their depth.
     if !(scale.is_finite() && scale > 0.0) && q.depth > 0 {
         return Err(wrong(format!("a scale is positive and finite, and this one is {scale}")));
     }
-    if let Some(found) = len_of(options.lengths.as_ref()) {
+    if let Some(found) = len_of(options.set.lengths.as_ref()) {
         same_len(OPERATION, batches, found)?;
     }
     Ok(Problem {
@@ -445,10 +412,10 @@ pub(super) fn depth_of(problem: &Problem, depths: &[usize]) -> GpuResult<usize> 
 }
 
 /// Refuses an output whose memory is that of an input.
-pub(super) fn check_apart<'a, 'm: 'a, T: Half>(
+pub(super) fn check_apart<'a, 'm: 'a, T: Half, U: Pod>(
     name: &str,
     output: &HeadsMut<'_, T>,
-    inputs: impl IntoIterator<Item = (&'static str, &'a Heads<'m, T>)>,
+    inputs: impl IntoIterator<Item = (&'static str, &'a Heads<'m, U>)>,
 ) -> GpuResult<()> {
     match inputs.into_iter().find(|(_, input)| output.overlaps(input)) {
         Some((of, _)) => Err(wrong(format!("the memory of the {name} overlaps that of the {of}"))),
@@ -462,8 +429,8 @@ fn batches_of<C>(
     k: &HeadsLayout,
     options: &Options<'_, C>,
 ) -> GpuResult<(usize, u32)> {
-    let of_queries = len_of(options.query_offsets.as_ref());
-    let of_keys = len_of(options.key_offsets.as_ref());
+    let of_queries = len_of(options.set.query_offsets.as_ref());
+    let of_keys = len_of(options.set.key_offsets.as_ref());
     let tensors = [("queries", of_queries, q), ("keys", of_keys, k)];
     for (name, offsets, layout) in tensors {
         match offsets {
@@ -480,7 +447,7 @@ fn batches_of<C>(
             _ => {}
         }
     }
-    if of_keys.is_some() && options.pages.is_some() {
+    if of_keys.is_some() && options.set.pages.is_some() {
         return Err(wrong("keys in pages are found by their table, and have no offsets".into()));
     }
     let batches = of_queries.map_or(q.batches, |offsets| offsets - 1);
@@ -497,8 +464,8 @@ fn batches_of<C>(
 
 /// The keys of a batch, or the most that it may have.
 fn keys_of<C>(batches: usize, of_k: &HeadsLayout, options: &Options<'_, C>) -> GpuResult<usize> {
-    let Some(table) = len_of(options.pages.as_ref()) else { return Ok(of_k.rows) };
-    if options.lengths.is_none() {
+    let Some(table) = len_of(options.set.pages.as_ref()) else { return Ok(of_k.rows) };
+    if options.set.lengths.is_none() {
         return Err(wrong(
             "keys in pages need the lengths of the batches, `Options::lengths`".into(),
         ));
@@ -549,23 +516,4 @@ fn check_sizes(
         Some(size) => Err(wrong(format!("a size of {size}: kernels count to 2^31"))),
         None => Ok(()),
     }
-}
-
-/// The map of a tensor of elements of 16 bits, innermost dimension first. `strides` are in elements, of all dimensions but the first.
-fn encode<const RANK: usize, const STRIDES: usize>(
-    stream: &Stream,
-    address: u64,
-    extents: [u32; RANK],
-    strides: [u64; STRIDES],
-    boxes: [u32; RANK],
-) -> GpuResult<MapWords> {
-    // The stride of a dimension of one element is of no meaning, and may be none that the copy engine takes.
-    let mut bytes = strides.map(|stride| 2 * stride);
-    for (stride, extent) in bytes.iter_mut().zip(&extents[1..]) {
-        if *extent == 1 {
-            *stride = UNIT_BYTES;
-        }
-    }
-    let (ty, extents) = (TensorType::U16 as u32, extents.map(u64::from));
-    tensor_maps::encode(stream, OPERATION, ty, address, extents, bytes, boxes)
 }

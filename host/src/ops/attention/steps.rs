@@ -6,6 +6,7 @@ use kernels_gpu::attention::form::DEPTHS;
 use kernels_gpu::attention::hopper::Half;
 use kernels_gpu::attention::steps::{attention_online, attention_textbook, blocks};
 
+use super::options::Settings;
 use super::prepare::{check_apart, depth_of, problem_of, wrong};
 use super::{Band, Heads, HeadsMut, Options};
 use crate::error::GpuResult;
@@ -65,9 +66,9 @@ fn prepare<T: Half>(
     o: &HeadsMut<'_, T>,
     options: &Options<'_, Band>,
 ) -> GpuResult<Option<(Problem, Grid1)>> {
-    let Options { lengths, pages, lse, kernel, score, .. } = options;
-    if lengths.is_some() || pages.is_some() || lse.is_some() || kernel.is_some() || score.prefix > 0
-    {
+    let Settings { lengths, pages, lists, lse, kernel, .. } = &options.set;
+    let has_keys = lengths.is_some() || pages.is_some() || lists.is_some();
+    if has_keys || lse.is_some() || kernel.is_some() || options.score.prefix > 0 {
         let reason = "the steps take a scale, and a band without a prefix, and no other option";
         return Err(wrong(reason.into()));
     }

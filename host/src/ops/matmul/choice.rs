@@ -81,6 +81,11 @@ impl Allows {
         self.packed != [0; 2]
     }
 
+    /// Whether a small tile is for products with `few` rows or columns of D.
+    fn has_small(&self, tile: Tile, few: usize) -> bool {
+        few <= tile.most() && (tile != Tile::Slim || self.few_along_k)
+    }
+
     /// Cycles of the copies.
     fn pack_cycles(&self) -> f64 {
         let copies = self.packed.iter().filter(|elements| **elements > 0);
@@ -100,7 +105,8 @@ pub enum Tile {
     Middle,
     /// 128 × 128.
     Square,
-    /// 128 × 64: of products with few columns, or with few rows, whose transpose the kernel computes.
+    /// 128 × 64: of products with few columns, or with few rows, whose transpose the kernel computes; and of those that larger tiles would
+    /// leave without work for many multiprocessors.
     Narrow,
     /// 128 × 16, likewise.
     Slim,
@@ -269,6 +275,17 @@ impl Sizes {
         if self.element_bytes == 1 { tile.promoted_step_cycles() } else { tile.step_cycles() }
     }
 
+    /// The product, or its transpose, with no more columns of D than rows.
+    fn with_few_columns(self) -> Self {
+        let Self { m, n, .. } = self;
+        Self { m: m.max(n), n: m.min(n), ..self }
+    }
+
+    /// Tiles of D, of all matrices.
+    fn tiles(&self, tile: Tile) -> usize {
+        self.m.div_ceil(ROWS_OF_TILE) * self.n.div_ceil(tile.columns()) * self.batches
+    }
+
     /// Stages along K.
     fn steps(&self) -> usize {
         self.k.div_ceil(depth(self.element_bytes))
@@ -346,10 +363,8 @@ impl Choice {
 
     /// Calls `f` with every choice of tiles for warpgroups.
     fn for_each_tile(machine: &Machine, sizes: Sizes, allows: Allows, mut f: impl FnMut(Self)) {
-        let Sizes { m, n, batches, .. } = sizes;
         for tile in Tile::LARGE.into_iter().filter(|tile| tile.columns() <= allows.widest) {
-            let tiles = m.div_ceil(ROWS_OF_TILE) * n.div_ceil(tile.columns()) * batches;
-            let splits = splits(machine, tiles, sizes.steps(), allows);
+            let splits = splits(machine, sizes.tiles(tile), sizes.steps(), allows);
             splits.for_each(|splits| f(Self::hopper(machine, sizes, tile, splits)));
         }
         clusters()
@@ -371,9 +386,7 @@ impl Choice {
     };
 
     fn hopper(machine: &Machine, sizes: Sizes, tile: Tile, splits: usize) -> Self {
-        let Sizes { m, n, batches, .. } = sizes;
-        let (rows, columns) = (m.div_ceil(ROWS_OF_TILE), n.div_ceil(tile.columns()));
-        let passes = rows * columns * batches * splits;
+        let (rows, passes) = (sizes.m.div_ceil(ROWS_OF_TILE), sizes.tiles(tile) * splits);
         let multiprocessors = machine.multiprocessors as usize;
         let steps = sizes.steps().div_ceil(splits) as f64;
         let rounds = passes.div_ceil(multiprocessors) as f64;
@@ -400,20 +413,16 @@ impl Choice {
         parts: usize,
         allows: Allows,
     ) -> Option<Self> {
-        let Sizes { m, n, batches, .. } = sizes;
-        let is_small = Tile::SMALL.contains(&tile);
-        let is_exchanged = is_small && m < n;
-        let (m, n) = if is_exchanged { (n, m) } else { (m, n) };
-        if is_small && (n > tile.most() || (tile == Tile::Slim && !allows.few_along_k)) {
+        let few = sizes.m.min(sizes.n);
+        let is_few = Tile::SMALL.contains(&tile) && allows.has_small(tile, few);
+        // Narrow tiles are for any product; only the slim ones are not worth a try where neither rows nor columns are few.
+        if tile == Tile::Slim && !is_few {
             return None;
         }
+        let this = if is_few { sizes.with_few_columns() } else { sizes };
         let multiprocessors = machine.multiprocessors as usize;
-        let (rows, columns) = (m.div_ceil(ROWS_OF_TILE), n.div_ceil(tile.columns()));
-        let (passes, steps) = (rows * columns * batches * parts, sizes.steps());
-        let places = match parts {
-            1 | 2 => multiprocessors * blocks_at_once(tile.columns()),
-            _ => (multiprocessors as f64 * PLACES_OF_CLUSTERS) as usize,
-        };
+        let (rows, passes) = (this.m.div_ceil(ROWS_OF_TILE), this.tiles(tile) * parts);
+        let (places, steps) = (places(machine, tile, parts), sizes.steps());
         // Blocks of a cluster make one pass: a second round of them would begin with nothing on the way.
         if parts > 1 && (passes > places || parts > steps) {
             return None;
@@ -423,9 +432,9 @@ impl Choice {
         let multiplied = rounds * (steps * sizes.step_cycles(tile) + tile.pass_cycles());
         let added = if parts > 1 { CLUSTER_CYCLES + PART_CYCLES * parts as f64 } else { 0.0 };
         Some(Self {
-            kernel: Kernel::Hopper { tile, is_exchanged },
+            kernel: Kernel::Hopper { tile, is_exchanged: is_few && sizes.m < sizes.n },
             splits: 1,
-            group: if is_small { 1 } else { group(multiprocessors, tile).min(rows) as u32 },
+            group: if is_few { 1 } else { group(multiprocessors, tile).min(rows) as u32 },
             parts: parts as u32,
             packs: false,
             blocks: passes.min(places),
@@ -502,6 +511,15 @@ impl Choice {
 /// The time of two things that go on beside one another.
 fn beside(one: f64, other: f64) -> f64 {
     one.max(other) + SHARE_BESIDE * one.min(other)
+}
+
+/// Blocks that the device runs at a time, in clusters of `parts`.
+fn places(machine: &Machine, tile: Tile, parts: usize) -> usize {
+    let multiprocessors = machine.multiprocessors as usize;
+    match parts {
+        1 | 2 => multiprocessors * blocks_at_once(tile.columns()),
+        _ => (multiprocessors as f64 * PLACES_OF_CLUSTERS) as usize,
+    }
 }
 
 /// Tiles, and in how many parts the blocks of a cluster divide their sums.
@@ -615,6 +633,19 @@ mod tests {
         // A few more blocks: those of a cluster add their sums themselves.
         let layer = choice(128, 8192, 8192);
         assert!(layer.splits == 1 && layer.parts == 2, "{layer}");
+    }
+
+    #[test]
+    fn narrow_tiles_keep_more_multiprocessors_at_work() {
+        // 132 tiles, 4 × 33, of which each multiprocessor has one; 128; and 32 instead of 16.
+        let narrow = Kernel::Hopper { tile: Tile::Narrow, is_exchanged: false };
+        for [m, n, k] in [[512, 2112, 7168], [1024; 3], [512; 3]] {
+            let found = choice(m, n, k);
+            assert_eq!((found.kernel, found.splits, found.parts), (narrow, 1, 1), "{found}");
+        }
+        assert_eq!(choice(512, 2112, 7168).blocks, 132);
+        // A second round of them is longer than one of larger tiles.
+        assert_ne!(choice(1024, 2112, 7168).kernel, narrow);
     }
 
     #[test]

@@ -127,7 +127,7 @@ macro_rules! attention_backward_kernels {
         ) {
             use $crate::attention::backward::{Operands, delta as of_delta, hopper, keys, queries};
             let batches =
-                $crate::attention::Batches { lengths: &[], queries: query_offsets, keys: key_offsets };
+                $crate::attention::Batches { queries: query_offsets, keys: key_offsets, ..Default::default() };
             let operands = Operands {
                 batches,
                 q: q.as_ptr(),

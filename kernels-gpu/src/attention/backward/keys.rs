@@ -16,7 +16,9 @@ use crate::attention::scores::{Scores, Tiles, left_operands};
 use crate::attention::softmax::exp2_flushed;
 use crate::attention::warps::products::{multiply_keys, multiply_values};
 use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
-use crate::attention::{Batch, Batches, Keys, Place, Problem, Score, factor_of_kept};
+use crate::attention::{
+    Batch, Batches, Keys, Place, Problem, Score, factor_before, factor_of_kept,
+};
 use crate::prelude::*;
 use cuda_std::copy::{commit_group, wait_groups};
 use cuda_std::gpu_only;
@@ -265,7 +267,9 @@ impl<C: Score> Sixteen<'_, C> {
                 Place { batch: tile.batch.index, head, query, key, own }
             };
             slopes.map(|index, sum| self.score.slope(sum * forward.scale, place(index)));
-            scores.map(|index, sum| self.score.apply(sum * forward.scale, place(index)));
+            scores.map(|index, sum| {
+                self.score.apply(sum * factor_before::<C>(forward), place(index))
+            });
         }
         let block = first / ROWS as u32;
         if block < tile.whole.0 || block >= tile.whole.1 {

@@ -16,9 +16,9 @@ use cuda_std::{gpu_only, unrolled};
 
 /// The barrier at which the first consumer waits for its turn; those of the others are the next ones. Before them are those of the block and of the
 /// warpgroups.
-const TURNS: u32 = 4;
+pub(in crate::attention) const TURNS: u32 = 4;
 /// Threads that meet at one of these: those of the consumer whose turn ends, and of the next one.
-const BOTH: u32 = 2 * WARPGROUP as u32;
+pub(in crate::attention) const BOTH: u32 = 2 * WARPGROUP as u32;
 
 /// Computes this consumer's rows of the tiles of this block.
 ///
@@ -52,7 +52,7 @@ pub(super) unsafe fn all<
     let (row, column) = Accumulator::<f32, D>::position(thread, 0);
     // SAFETY: one thread of each consumer releases a stage.
     let mut shared = unsafe { (block.queries.consumer(), block.ring.consumer()) };
-    let len = schedule.len(problem);
+    let (len, lists) = (schedule.len(problem), batches.lists);
     let (mut index, mut tiles) = (thread::block_idx_x(), block.queue.consumer());
     // SAFETY: the caller's promise. All threads of all consumers take the same turns.
     unsafe {
@@ -63,7 +63,7 @@ pub(super) unsafe fn all<
             let sizes = (R as u32, N as u32);
             let work = schedule.work(problem, score, index, sizes, batches);
             let row = work.row + (own * ROWS + row) as u32;
-            let own_rows = OwnRows { problem, work: &work, score, factor, own, row, column };
+            let own_rows = OwnRows { problem, work: &work, score, lists, factor, own, row, column };
             let (mut rows, mut sums) = (Rows::EMPTY, Accumulator::<f32, D>::zeroed());
             if work.blocks.0 < work.blocks.1 {
                 own_rows.add::<T, D, BOXES, N, F, S, R>(&mut shared, &mut sums, &mut rows);
@@ -71,8 +71,7 @@ pub(super) unsafe fn all<
             let totals = rows.whole_sums();
             // Computed again, so that it takes no registers until here.
             let work = schedule.work(problem, score, unmerged(index), sizes, batches);
-            write::<T, D, E, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
-            write::<T, D, E, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+            write::<T, D, E>(&sums, &output, &work, (row, column), (rows.max, totals));
             index = tiles.take();
         }
         if own == 0 {
@@ -83,22 +82,28 @@ pub(super) unsafe fn all<
 }
 
 /// A consumer's 64 rows of a tile, of which this thread has two.
-struct OwnRows<'a, C> {
-    problem: &'a Problem,
-    work: &'a Work,
-    score: C,
+pub(in crate::attention) struct OwnRows<'a, C> {
+    pub problem: &'a Problem,
+    pub work: &'a Work,
+    pub score: C,
+    /// Lists of blocks of keys.
+    pub lists: &'a [u32],
     /// Factor of scores in exponents to base 2.
-    factor: f32,
+    pub factor: f32,
     /// Which consumer.
-    own: usize,
+    pub own: usize,
     /// The thread's first row of the packed head, and its first column of scores.
-    row: u32,
-    column: usize,
+    pub row: u32,
+    pub column: usize,
 }
 
 /// What a consumer waits for: queries, and the ring of keys and values.
-type Shared<const R: usize, const BOXES: usize, const N: usize, const S: usize> =
-    (TileConsumer<QueryTile<R, BOXES>, 1>, TileConsumer<KeyTile<N, BOXES>, S>);
+pub(in crate::attention) type Shared<
+    const R: usize,
+    const BOXES: usize,
+    const N: usize,
+    const S: usize,
+> = (TileConsumer<QueryTile<R, BOXES>, 1>, TileConsumer<KeyTile<N, BOXES>, S>);
 
 impl<C: Score> OwnRows<'_, C> {
     /// Multiplies the rows with all of their keys and values.
@@ -135,21 +140,20 @@ impl<C: Score> OwnRows<'_, C> {
             ring.step();
             scores.wait::<0>();
             release(ring, 1);
-            self.exponentials(&mut scores, rows, at);
+            self.exponentials::<N, 0>(&mut scores, rows, at);
             let mut weights = self.weights::<T, N, F>(&scores, at);
             let mut has_values = false;
             while at > first {
                 at -= 1;
+                let [keys, values] = next_two(ring);
                 self.begin_turn();
-                multiply_keys::<T, R, N, BOXES>(&mut scores, q, ring.wait());
-                ring.step();
-                multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
-                ring.step();
+                multiply_keys::<T, R, N, BOXES>(&mut scores, q, keys);
+                multiply_values::<T, N, BOXES, D, F>(sums, weights, values, has_values);
                 self.end_turn::<R>();
                 has_values = true;
                 scores.wait::<1>();
                 release(ring, 2);
-                let scales = self.exponentials(&mut scores, rows, at);
+                let scales = self.exponentials::<N, 0>(&mut scores, rows, at);
                 sums.wait::<0>();
                 release(ring, 1);
                 sums.map(|index, sum| sum * scales[index / 2 % 2]);
@@ -163,13 +167,13 @@ impl<C: Score> OwnRows<'_, C> {
         }
     }
 
-    /// Replaces scores by exponentials; see [`Rows::exponentials`].
+    /// Replaces scores by exponentials, times `2^SHIFT`; see [`Rows::exponentials`].
     ///
     /// # Safety
     /// As [`all`].
     #[gpu_only]
     #[inline(always)]
-    unsafe fn exponentials<const N: usize>(
+    pub(in crate::attention) unsafe fn exponentials<const N: usize, const SHIFT: u32>(
         &self,
         scores: &mut Accumulator<f32, N>,
         rows: &mut Rows,
@@ -178,12 +182,13 @@ impl<C: Score> OwnRows<'_, C> {
     where
         Columns<N>: Width<f32>,
     {
-        let (work, key) = (self.work, at * N as u32 + self.column as u32);
-        if C::CHANGES || at < work.whole.0 || at >= work.whole.1 {
-            mask(scores, self.score, self.problem, work, First { row: self.row, key });
+        let (block, is_whole) = self.work.block::<C>(self.lists, at);
+        if !is_whole {
+            let key = block * N as u32 + self.column as u32;
+            mask(scores, self.score, self.problem, self.work, First { row: self.row, key });
         }
         // SAFETY: the caller's promise.
-        unsafe { rows.exponentials(scores, self.factor) }
+        unsafe { rows.exponentials::<_, SHIFT>(scores, self.factor) }
     }
 
     /// Exponentials as left operands, 0 where they are dropped.
@@ -209,7 +214,7 @@ impl<C: Score> OwnRows<'_, C> {
     /// As [`all`].
     #[gpu_only]
     #[inline(always)]
-    unsafe fn begin_turn(&self) {
+    pub(in crate::attention) unsafe fn begin_turn(&self) {
         // SAFETY: the caller's promise.
         unsafe { sync_at_barrier(TURNS + self.own as u32, BOTH) }
     }
@@ -220,10 +225,32 @@ impl<C: Score> OwnRows<'_, C> {
     /// As [`all`].
     #[gpu_only]
     #[inline(always)]
-    unsafe fn end_turn<const R: usize>(&self) {
+    pub(in crate::attention) unsafe fn end_turn<const R: usize>(&self) {
         let next = if self.own == R / ROWS - 1 { 0 } else { self.own + 1 };
         // SAFETY: the caller's promise.
         unsafe { arrive_at_barrier(TURNS + next as u32, BOTH) }
+    }
+}
+
+/// Waits for the next keys, and for the values of those before, and goes on to what follows.
+///
+/// Both, before products with either start: a thread that waits may have to leave its kernel, and where it could do that between two products, the assembler has the second one
+/// wait for the first.
+///
+/// # Safety
+/// As [`TileConsumer::wait`].
+#[gpu_only]
+#[inline(always)]
+pub(in crate::attention) unsafe fn next_two<T, const S: usize>(
+    ring: &mut TileConsumer<T, S>,
+) -> [*const T; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let first = ring.wait();
+        ring.step();
+        let second = ring.wait();
+        ring.step();
+        [first, second]
     }
 }
 
@@ -246,7 +273,7 @@ pub(in crate::attention) unsafe fn release<T, const S: usize>(
 /// A consumer's rows of the first box of queries.
 #[gpu_only]
 #[inline(always)]
-fn queries_of<const R: usize, const BOXES: usize>(
+pub(in crate::attention) fn queries_of<const R: usize, const BOXES: usize>(
     tile: *const QueryTile<R, BOXES>,
     own: usize,
 ) -> Descriptor {
@@ -306,26 +333,29 @@ pub(in crate::attention) unsafe fn multiply_values<
     unsafe { sums.multiply_fragments::<T, T, F, true>(weights, v, accumulate) };
 }
 
-/// Writes a thread's part of one of its two rows, if that is inside.
+/// Writes a thread's part of its two rows, those that are inside. It has the first row and column, maxima, and sums of exponentials.
 ///
 /// # Safety
 /// Each row is four lanes', each of which writes columns of its own.
 #[gpu_only]
 #[inline(always)]
-unsafe fn write<T: Half, const D: usize, const EIGHTS: usize, const BELOW: usize>(
+pub(in crate::attention) unsafe fn write<T: Half, const D: usize, const EIGHTS: usize>(
     sums: &Accumulator<f32, D>,
     output: &Output<'_, T>,
     work: &Work,
-    row: u32,
-    of_row: (f32, f32),
-    column: usize,
+    (row, column): (u32, usize),
+    (max, totals): ([f32; 2], [f32; 2]),
 ) where
     Columns<D>: Width<f32>,
 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let Some(to) = output.row(work, row, of_row, column == 0) else { return };
-        const { assert!(EIGHTS * 8 == D) };
-        to.write::<EIGHTS>(column, |eight| sums.pair(4 * eight + 2 * BELOW));
-    }
+    const { assert!(EIGHTS * 8 == D) };
+    unrolled!(2, |below| {
+        let (row, of_row) = (row + 8 * below as u32, (max[below], totals[below]));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(to) = output.row(work, row, of_row, column == 0) {
+                to.write::<EIGHTS>(column, |eight| sums.pair(4 * eight + 2 * below));
+            }
+        }
+    });
 }

@@ -15,8 +15,8 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 pub(in crate::attention) mod consume;
-mod produce;
-mod queue;
+pub(in crate::attention) mod produce;
+pub(in crate::attention) mod queue;
 
 use self::queue::Queue;
 use super::output::Output;
@@ -38,6 +38,12 @@ pub type QueryBox<const R: usize> = [[[[[u8; SPAN]; R]; 1]; 1]; 1];
 
 /// A box of keys or values, as bytes: 64 elements of each.
 pub type KeyBox<const N: usize> = [[[[u8; SPAN]; N]; 1]; 1];
+
+/// Keys of a box of values of 8 bits whose keys are neighbours: the span of their swizzle, in bytes.
+pub const SPAN_OF_VALUES: usize = 64;
+
+/// A box of such values: of 128 elements.
+pub type ValueBox = [[[[u8; SPAN_OF_VALUES]; SPAN]; 1]; 1];
 
 /// A tile of queries: boxes of all their elements.
 #[repr(C, align(1024))]
@@ -156,7 +162,7 @@ pub unsafe fn attend<
                 lower_registers::<40>()
             }
             if thread < 32 {
-                produce::all(block, maps, work, score.0, counter);
+                produce::all::<C, R, BOXES, N, S, false>(block, maps, work, score.0, counter);
             }
         } else {
             if R == 3 * ROWS {
@@ -186,13 +192,18 @@ pub(in crate::attention) unsafe fn warpgroup_of_warp() -> usize {
 
 /// The dynamic shared memory of a block.
 #[derive(Clone, Copy)]
-struct Block<const R: usize, const BOXES: usize, const N: usize, const S: usize> {
+pub(in crate::attention) struct Block<
+    const R: usize,
+    const BOXES: usize,
+    const N: usize,
+    const S: usize,
+> {
     /// The queries of a tile.
-    queries: TilePipeline<QueryTile<R, BOXES>, 1>,
+    pub queries: TilePipeline<QueryTile<R, BOXES>, 1>,
     /// Keys and values, in the order in which a consumer takes them: the first keys, then in turns the next keys and the values of those before.
-    ring: TilePipeline<KeyTile<N, BOXES>, S>,
+    pub ring: TilePipeline<KeyTile<N, BOXES>, S>,
     /// The next tile.
-    queue: Queue,
+    pub queue: Queue,
 }
 
 impl<const R: usize, const BOXES: usize, const N: usize, const S: usize> Block<R, BOXES, N, S> {
@@ -200,7 +211,7 @@ impl<const R: usize, const BOXES: usize, const N: usize, const S: usize> Block<R
     /// All threads of the block call this together; the launch gives [`shared_bytes`], and nothing else uses them.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn new() -> Self {
+    pub unsafe fn new() -> Self {
         let queries = DynamicSharedArray::<u8, 1024>::get();
         let ring = queries.wrapping_add(size_of::<QueryTile<R, BOXES>>());
         let barriers = ring.wrapping_add(S * size_of::<KeyTile<N, BOXES>>());

@@ -14,7 +14,7 @@ pub const BYTES: usize = 3 * 8;
 
 /// The index of the next tile in shared memory, from the producer to all threads of the consumers.
 #[derive(Clone, Copy)]
-pub(super) struct Queue {
+pub(in crate::attention) struct Queue {
     index: *mut u32,
     full: Mbarrier,
     free: Mbarrier,
@@ -53,7 +53,7 @@ impl Queue {
 }
 
 /// One side of a [`Queue`].
-pub(super) struct Next {
+pub(in crate::attention) struct Next {
     queue: Queue,
     ring: Ring<1>,
 }

@@ -118,10 +118,12 @@ pub unsafe fn attend<
             copied.queries(shared, rows_of_tile);
         }
         let q = shared.wrapping_add(own_row * 2 * D);
-        each_block::<T, D, KEYS>(&copied, ring, work.blocks, |[k, v], at| {
+        let block_of = |at| work.block::<C>(operands.batches.lists, at);
+        let key_of = |at| block_of(at).0 * KEYS as u32;
+        each_block::<T, D, KEYS>(&copied, ring, (work.blocks, key_of), |[k, v], at| {
             let [k, v] = [k, v].map(|rows| rows.wrapping_add(own_key * 2 * D));
-            let is_whole = at >= work.whole.0 && at < work.whole.1;
-            let first = (at * KEYS as u32, is_whole);
+            let (block, is_whole) = block_of(at);
+            let first = (block * KEYS as u32, is_whole);
             own.add::<T, D, COLUMNS, E, G>(&mut sums, &mut rows, [q, k, v], first);
         });
         if IS_FEW {
@@ -136,7 +138,7 @@ pub unsafe fn attend<
     }
 }
 
-/// Copies blocks of keys and values to the ring, the last ones first, and calls `f` with where both are, and which block it is.
+/// Copies blocks of keys and values to the ring, the last ones first, and calls `f` with where both are, and which block of the tile's it is. `key_of` says where one begins.
 ///
 /// # Safety
 /// All threads of the block call this together; the ring has place for [`STAGES`] blocks. Copies of each thread before belong to the first block.
@@ -145,7 +147,7 @@ pub unsafe fn attend<
 unsafe fn each_block<T: Half, const D: usize, const KEYS: usize>(
     copied: &CopiedRows<'_, T, D>,
     ring: *mut u8,
-    (first, mut at): (u32, u32),
+    ((first, mut at), key_of): ((u32, u32), impl Fn(u32) -> u32),
     mut f: impl FnMut([*mut u8; 2], u32),
 ) {
     let stage = |at: u32| {
@@ -156,8 +158,8 @@ unsafe fn each_block<T: Half, const D: usize, const KEYS: usize>(
         let [k, v] = stage(at);
         // SAFETY: the stage is free, and nothing reads it before the barrier below.
         unsafe {
-            copied.keys(k, at * KEYS as u32, KEYS);
-            copied.values(v, at * KEYS as u32, KEYS);
+            copied.keys(k, key_of(at), KEYS);
+            copied.values(v, key_of(at), KEYS);
         }
     };
     if first < at {
@@ -216,10 +218,10 @@ impl<C: Score> Sixteen<'_, C> {
         unsafe {
             let mut scores = multiply_keys::<T, D, E>(q, k, self.lane);
             let first = First { row: self.row, key: first + self.key as u32 };
-            if C::CHANGES || !is_whole {
+            if !is_whole {
                 mask(&mut scores, self.score, self.problem, self.work, first);
             }
-            let scales = rows.exponentials(&mut scores, self.factor);
+            let scales = rows.exponentials::<_, 0>(&mut scores, self.factor);
             unrolled!(COLUMNS, |e| {
                 let [a, b, c, d] = sums.0[e];
                 sums.0[e] = [a * scales[0], b * scales[0], c * scales[1], d * scales[1]];

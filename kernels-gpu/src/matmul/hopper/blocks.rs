@@ -84,27 +84,27 @@ unsafe fn multiply_blocks<T, U, D, const S: usize>(
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together. A lane of each warp releases a stage.
     let block = unsafe { Block::<WIDE, S>::released_by(2 * WARPGROUP as u32 / 32, false) };
-    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
-        if group == 0 {
-            lower_registers::<40>();
-            take_turn();
-            if thread < 32 {
-                let producer = block.pipeline.producer();
-                produce::all::<T, WIDE, S>(producer, maps, schedule, passes, first);
-            }
-        } else {
-            raise_registers::<232>();
-            take_turn();
-            let beside = Beside::new(problem, c, none[0], none[1], Plain);
-            let beside = beside.scaled(LineScales::new(*scales.0, scales.1));
-            let boxes = block.boxes(group - 1);
-            let writer = BoxWriter::new(beside, problem, schedule, maps, d, boxes);
-            consume_blocks::<T, U, D, S>(block, writer, scales, first, group - 1);
+        warp_specialized! {
+            group,
+            producer with 40 registers => {
+                take_turn();
+                if thread < 32 {
+                    let producer = block.pipeline.producer();
+                    produce::all::<T, WIDE, S>(producer, maps, schedule, passes, first);
+                }
+            },
+            consumer own with 232 registers => {
+                take_turn();
+                let beside = Beside::new(problem, c, none[0], none[1], Plain);
+                let beside = beside.scaled(LineScales::new(*scales.0, scales.1));
+                let boxes = block.boxes(own);
+                let writer = BoxWriter::new(beside, problem, schedule, maps, d, boxes);
+                consume_blocks::<T, U, D, S>(block, writer, scales, first, own);
+            },
         }
     }
-    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
-    thread::sync_threads();
 }
 
 /// Multiplies the tiles of all passes of this block, and writes the sums of the consumer's half of each.
@@ -126,7 +126,6 @@ unsafe fn consume_blocks<T, U, D, const S: usize>(
     let (schedule, problem) = (writer.schedule, writer.problem);
     let (passes, stride) = (schedule.len(problem), thread::grid_dim_x());
     let (mut index, mut work) = (thread::block_idx_x(), first);
-    let thread = thread_in_warpgroup();
     // SAFETY: the caller's promise; each sum is one thread's.
     unsafe {
         let mut consumer = block.pipeline.consumer();
@@ -149,20 +148,11 @@ unsafe fn consume_blocks<T, U, D, const S: usize>(
                     ),
                 ];
             }
-            writer.output = work.output as usize;
-            writer.row = work.rows.0 as usize + own * ROWS;
-            writer.end = work.rows.1 as usize;
-            writer.column = work.column as usize * WIDE;
-            writer.write(&sums);
-            writer.boxes_before = (writer.boxes_before + WIDE / stored_columns::<D>()) % STAGED;
+            writer.write_tile(&sums, &work, own);
             index += stride;
             work = schedule.work(problem, index);
         }
-        writer.beside.end();
-        if thread == 0 {
-            // The block's shared memory stays until the last store has read it.
-            wait_bulk_groups_read::<0>();
-        }
+        writer.finish();
     }
 }
 

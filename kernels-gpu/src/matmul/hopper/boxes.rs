@@ -7,7 +7,7 @@ use core::mem;
 use super::super::beside::{Beside, OfLine};
 use super::super::scaling::{Scaling, Unscaled};
 use super::super::{Epilogue, Problem};
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Work};
 use super::tile::*;
 use crate::prelude::*;
 use cuda_std::copy::*;
@@ -18,7 +18,7 @@ use cuda_std::{gpu_only, unrolled};
 /// A consumer's way from sums to D: boxes of 64 rows of 128 bytes in shared memory, of which one is stored while the next
 /// one is written.
 pub struct BoxWriter<'a, D, E, V = Unscaled> {
-    pub(super) beside: Beside<'a, D, E, V>,
+    beside: Beside<'a, D, E, V>,
     pub(super) problem: &'a Problem,
     pub(super) schedule: &'a Schedule,
     maps: GridConstant<'a, [MapWords; 3]>,
@@ -26,14 +26,14 @@ pub struct BoxWriter<'a, D, E, V = Unscaled> {
     /// [`STAGED`] boxes.
     boxes: *mut u8,
     /// How many were written before, modulo their number.
-    pub(super) boxes_before: usize,
+    boxes_before: usize,
     pub(super) thread: usize,
     /// The matrix of D, the first row of this consumer and the first column of the tile.
-    pub(super) output: usize,
-    pub(super) row: usize,
-    pub(super) column: usize,
+    output: usize,
+    row: usize,
+    column: usize,
     /// The row behind the last one that is written.
-    pub(super) end: usize,
+    end: usize,
 }
 
 /// What is loaded for the columns of eight sums: those of two groups of 8 columns, two neighbours each.
@@ -79,13 +79,51 @@ impl<'a, D: Output, E: Epilogue, V: Scaling> BoxWriter<'a, D, E, V> {
         self.boxes.wrapping_add((self.boxes_before + index) % STAGED * size_of::<Stored<D>>())
     }
 
+    /// Writes the sums of consumer `own`'s half of the tile of `work`.
+    ///
+    /// # Safety
+    /// All threads of the consumer together.
+    #[gpu_only]
+    #[inline(always)]
+    pub(super) unsafe fn write_tile<const N: usize>(
+        &mut self,
+        sums: &Accumulator<f32, N>,
+        work: &Work,
+        own: usize,
+    ) where
+        Columns<N>: Width<f32>,
+    {
+        self.output = work.output as usize;
+        self.row = work.rows.0 as usize + own * ROWS;
+        self.end = work.rows.1 as usize;
+        self.column = work.column as usize * N;
+        // SAFETY: the caller's promise.
+        unsafe { self.write(sums) };
+        self.boxes_before = (self.boxes_before + N / Self::COLUMNS) % STAGED;
+    }
+
+    /// After the last tile.
+    ///
+    /// # Safety
+    /// All threads of the consumer together.
+    #[gpu_only]
+    #[inline(always)]
+    pub(super) unsafe fn finish(self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.beside.end() };
+        if self.thread == 0 {
+            // The block's shared memory stays until the last store has read it.
+            wait_bulk_groups_read::<0>();
+        }
+    }
+
     /// Writes the sums of the consumer's half of a tile, box by box.
     ///
     /// # Safety
     /// All threads of the consumer together.
     #[gpu_only]
     #[inline(always)]
-    pub unsafe fn write<const N: usize>(&self, sums: &Accumulator<f32, N>)
+    unsafe fn write<const N: usize>(&self, sums: &Accumulator<f32, N>)
     where
         Columns<N>: Width<f32>,
     {

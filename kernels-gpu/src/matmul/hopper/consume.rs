@@ -57,19 +57,10 @@ pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
             if N < SQUARE {
                 write_elements(&sums, &elements, &current, (own, thread));
             } else {
-                writer.output = current.output as usize;
-                writer.row = current.rows.0 as usize + own * ROWS;
-                writer.end = current.rows.1 as usize;
-                writer.column = current.column as usize * N;
-                writer.write(&sums);
-                writer.boxes_before = (writer.boxes_before + N / stored_columns::<D>()) % STAGED;
+                writer.write_tile(&sums, &current, own);
             }
         }
-        writer.beside.end();
-        if N >= SQUARE && thread == 0 {
-            // The block's shared memory stays until the last store has read it.
-            wait_bulk_groups_read::<0>();
-        }
+        writer.finish();
     }
 }
 

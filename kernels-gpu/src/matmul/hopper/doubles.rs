@@ -88,19 +88,21 @@ unsafe fn multiply_doubles<const S: usize>(
     let first = schedule.first(output.problem, false);
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<SQUARE, S>::released_by(WARPS, false) };
-    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
-        if group == 0 {
-            lower_registers::<40>();
-            take_turn();
-            if thread < 32 {
-                let producer = block.pipeline.producer();
-                produce::all::<f64, SQUARE, S>(producer, maps, schedule, passes, first);
-            }
-        } else {
-            raise_registers::<232>();
-            take_turn();
-            consume_doubles(block, passes, output, first, group - 1);
+        warp_specialized! {
+            group,
+            producer with 40 registers => {
+                take_turn();
+                if thread < 32 {
+                    let producer = block.pipeline.producer();
+                    produce::all::<f64, SQUARE, S>(producer, maps, schedule, passes, first);
+                }
+            },
+            consumer own with 232 registers => {
+                take_turn();
+                consume_doubles(block, passes, output, first, own);
+            },
         }
     }
 }

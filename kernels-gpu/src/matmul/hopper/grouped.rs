@@ -106,24 +106,23 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
     take_turn();
     let (index, none) = (thread::block_idx_x(), [core::ptr::null(); 2]);
     let first = passes.work(index);
-    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
-        if group == 0 {
-            lower_registers::<40>();
-            if thread < 32 && index < passes.count() {
-                let producer = block.pipeline.producer();
-                produce::all::<T, N, S>(producer, maps, schedule, passes, first);
-            }
-        } else {
-            raise_registers::<232>();
-            let own = group - 1;
-            let elements = output::Output::new(problem, c, none, d, Plain);
-            let beside = Beside::new(problem, c, none[0], none[1], Plain);
-            let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
-            let begun = (first, own);
-            consume::all::<T, T, _, _, _, N, S>(block, writer, elements, passes, begun);
+        warp_specialized! {
+            group,
+            producer with 40 registers => {
+                if thread < 32 && index < passes.count() {
+                    let producer = block.pipeline.producer();
+                    produce::all::<T, N, S>(producer, maps, schedule, passes, first);
+                }
+            },
+            consumer own with 232 registers => {
+                let elements = output::Output::new(problem, c, none, d, Plain);
+                let beside = Beside::new(problem, c, none[0], none[1], Plain);
+                let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
+                let begun = (first, own);
+                consume::all::<T, T, _, _, _, N, S>(block, writer, elements, passes, begun);
+            },
         }
     }
-    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
-    thread::sync_threads();
 }

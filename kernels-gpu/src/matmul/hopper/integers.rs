@@ -61,24 +61,24 @@ unsafe fn multiply_bytes<T, Out, const N: usize, const S: usize>(
     let first = schedule.first(output.problem(), false);
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<N, S>::new(false) };
-    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
-        if group == 0 {
-            lower_registers::<40>();
-            take_turn();
-            if thread < 32 {
-                let producer = block.pipeline.producer();
-                let passes = (schedule, output.problem());
-                produce::all::<T, N, S>(producer, maps, schedule, passes, first);
-            }
-        } else {
-            raise_registers::<232>();
-            take_turn();
-            consume_bytes::<T, Out, N, S>(block, schedule, output, first, group - 1);
+        warp_specialized! {
+            group,
+            producer with 40 registers => {
+                take_turn();
+                if thread < 32 {
+                    let producer = block.pipeline.producer();
+                    let passes = (schedule, output.problem());
+                    produce::all::<T, N, S>(producer, maps, schedule, passes, first);
+                }
+            },
+            consumer own with 232 registers => {
+                take_turn();
+                consume_bytes::<T, Out, N, S>(block, schedule, output, first, own);
+            },
         }
     }
-    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
-    thread::sync_threads();
 }
 
 /// Multiplies the tiles of all passes of this block, and writes the sums of the consumer's half of each.

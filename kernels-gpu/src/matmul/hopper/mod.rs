@@ -51,8 +51,7 @@ use cuda_std::cluster;
 use cuda_std::copy::*;
 use cuda_std::grid_constant::{GridConstant, MapWords};
 use cuda_std::matrix::*;
-use cuda_std::warp::warp_shuffle_idx;
-use cuda_std::{bf16, gpu_only};
+use cuda_std::{bf16, gpu_only, warp_specialized};
 
 pub use self::blocks::hopper_blocks;
 pub use self::doubles::hopper_double;
@@ -126,38 +125,34 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     // SAFETY: as above.
     let started = adds.then(|| unsafe { cluster::arrive_relaxed() });
     // All is ready while the kernel before still runs, until each branch takes its turn.
-    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
-        if group == 0 {
-            if N >= SQUARE {
-                lower_registers::<40>();
-            }
-            take_turn();
-            if thread < 32 {
-                produce::all::<T, N, S>(block.pipeline.producer(), maps, schedule, passes, first);
-            }
-            if let Some(started) = started {
-                started.wait();
-            }
-        } else {
-            if N >= SQUARE {
-                raise_registers::<232>();
-            }
-            take_turn();
-            let (own, plain) = (group - 1, output::Output::new(problem, c, vectors, d, epilogue));
-            if let Some(started) = started {
-                let begun = (started, first);
-                consume::one_of_cluster::<T, D, E, N, S>(block, schedule, plain, begun, own);
-            } else {
-                let beside = Beside::new(problem, c, vectors[0], vectors[1], epilogue);
-                let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
-                let begun = (first, own);
-                consume::all::<T, T, _, _, _, N, S>(block, writer, plain, passes, begun);
-            }
+        warp_specialized! {
+            group,
+            producer with 40 registers if N >= SQUARE => {
+                take_turn();
+                if thread < 32 {
+                    produce::all::<T, N, S>(block.pipeline.producer(), maps, schedule, passes, first);
+                }
+                if let Some(started) = started {
+                    started.wait();
+                }
+            },
+            consumer own with 232 registers if N >= SQUARE => {
+                take_turn();
+                let plain = output::Output::new(problem, c, vectors, d, epilogue);
+                if let Some(started) = started {
+                    let begun = (started, first);
+                    consume::one_of_cluster::<T, D, E, N, S>(block, schedule, plain, begun, own);
+                } else {
+                    let beside = Beside::new(problem, c, vectors[0], vectors[1], epilogue);
+                    let writer = BoxWriter::new(beside, problem, schedule, maps, d, block.boxes(own));
+                    let begun = (first, own);
+                    consume::all::<T, T, _, _, _, N, S>(block, writer, plain, passes, begun);
+                }
+            },
         }
     }
-    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
-    thread::sync_threads();
 }
 
 /// Starts to load the tensor maps of A and B.
@@ -169,17 +164,6 @@ fn prefetch(maps: GridConstant<'_, [MapWords; 3]>) {
         maps.map::<SmallBox, Swizzle128>(0).prefetch();
         maps.map::<SmallBox, Swizzle128>(1).prefetch();
     }
-}
-
-/// [`warpgroup_id`], of which the assembler sees that all lanes have the same.
-///
-/// # Safety
-/// All lanes of the warp call this together.
-#[gpu_only]
-#[inline(always)]
-unsafe fn warpgroup_of_warp() -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { warp_shuffle_idx(!0, warpgroup_id() as u32, 0, 32).0 as usize }
 }
 
 /// The dynamic shared memory of a block.

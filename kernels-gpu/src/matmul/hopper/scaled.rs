@@ -99,27 +99,27 @@ unsafe fn multiply_scaled<T, U, D, const N: usize, const S: usize>(
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<N, S>::new(false) };
-    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
-        if group == 0 {
-            lower_registers::<40>();
-            take_turn();
-            if thread < 32 {
-                let producer = block.pipeline.producer();
-                produce::all::<T, N, S>(producer, maps, schedule, passes, first);
-            }
-        } else {
-            raise_registers::<232>();
-            take_turn();
-            let begun = (first, group - 1);
-            let elements = output::Output::new(problem, c, none, d, Plain);
-            let beside = Beside::new(problem, c, none[0], none[1], Plain);
-            let beside = beside.scaled(LineScales::new(*layouts, pointers));
-            let boxes = block.boxes(group - 1);
-            let writer = BoxWriter::new(beside, problem, schedule, maps, d, boxes);
-            consume::all::<T, U, _, _, _, N, S>(block, writer, elements, passes, begun);
+        warp_specialized! {
+            group,
+            producer with 40 registers => {
+                take_turn();
+                if thread < 32 {
+                    let producer = block.pipeline.producer();
+                    produce::all::<T, N, S>(producer, maps, schedule, passes, first);
+                }
+            },
+            consumer own with 232 registers => {
+                take_turn();
+                let begun = (first, own);
+                let elements = output::Output::new(problem, c, none, d, Plain);
+                let beside = Beside::new(problem, c, none[0], none[1], Plain);
+                let beside = beside.scaled(LineScales::new(*layouts, pointers));
+                let boxes = block.boxes(own);
+                let writer = BoxWriter::new(beside, problem, schedule, maps, d, boxes);
+                consume::all::<T, U, _, _, _, N, S>(block, writer, elements, passes, begun);
+            },
         }
     }
-    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
-    thread::sync_threads();
 }

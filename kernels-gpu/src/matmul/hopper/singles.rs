@@ -68,28 +68,28 @@ unsafe fn multiply_parts<const N: usize, const S: usize>(
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together. A lane of each warp releases a stage: warps need not be at the same one.
     let block = unsafe { Block::<N, S>::released_by(2 * WARPGROUP as u32 / 32, false) };
-    // SAFETY: each branch is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
-        if group == 0 {
-            lower_registers::<40>();
-            take_turn();
-            if thread < 32 {
-                let producer = block.pipeline.producer();
-                let passes = (schedule, problem);
-                produce::all::<Tf32, N, S>(producer, maps, schedule, passes, first);
-            }
-        } else {
-            raise_registers::<232>();
-            take_turn();
-            let none = [core::ptr::null(); 2];
-            let beside = Beside::new(problem, c, none[0], none[1], Plain);
-            let boxes = block.boxes(group - 1);
-            let writer = BoxWriter::new(beside, problem, schedule, maps, d, boxes);
-            consume_parts::<N, S>(block, writer, first, group - 1);
+        warp_specialized! {
+            group,
+            producer with 40 registers => {
+                take_turn();
+                if thread < 32 {
+                    let producer = block.pipeline.producer();
+                    let passes = (schedule, problem);
+                    produce::all::<Tf32, N, S>(producer, maps, schedule, passes, first);
+                }
+            },
+            consumer own with 232 registers => {
+                take_turn();
+                let none = [core::ptr::null(); 2];
+                let beside = Beside::new(problem, c, none[0], none[1], Plain);
+                let boxes = block.boxes(own);
+                let writer = BoxWriter::new(beside, problem, schedule, maps, d, boxes);
+                consume_parts::<N, S>(block, writer, first, own);
+            },
         }
     }
-    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
-    thread::sync_threads();
 }
 
 /// Multiplies the tiles of all passes of this block, and writes the sums of the consumer's half of each.
@@ -119,19 +119,11 @@ unsafe fn consume_parts<const N: usize, const S: usize>(
             for _ in 0..(work.steps.1 - work.steps.0) / 2 {
                 add_pair::<N, S>(&mut consumer, &mut sums, &mut chain, who);
             }
-            writer.output = work.output as usize;
-            writer.row = work.rows.0 as usize + own * ROWS;
-            writer.end = work.rows.1 as usize;
-            writer.column = work.column as usize * N;
-            writer.write(&sums);
-            writer.boxes_before = (writer.boxes_before + N / stored_columns::<f32>()) % STAGED;
+            writer.write_tile(&sums, &work, own);
             index += stride;
             work = schedule.work(problem, index);
         }
-        if who.1 == 0 {
-            // The block's shared memory stays until the last store has read it.
-            wait_bulk_groups_read::<0>();
-        }
+        writer.finish();
     }
 }
 

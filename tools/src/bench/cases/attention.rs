@@ -3,10 +3,12 @@
 //! The shape is `[batches, heads, heads of keys, queries, keys, elements of a row]`. `decode` is measured by its bytes: those of the keys and
 //! values.
 
-use cuda_std::number::bf16;
+use cuda_std::number::{E4m3, bf16};
 use kernels_gpu::attention::{Keys, Lengths};
 
+use super::attention_variants;
 use crate::bench::check::{self, Fault};
+use crate::bench::data::Normal;
 use crate::bench::{Case, Scale, data, rig};
 use ferrowarp::Gpu;
 use ferrowarp::error::GpuResult;
@@ -19,7 +21,7 @@ use ferrowarp::ops::attention::{
 use reference::attention::{self as expected, Rounding};
 
 /// `[batches, heads, heads of keys, queries, keys, elements of a row]`.
-type Sizes = [usize; 6];
+pub(super) type Sizes = [usize; 6];
 
 pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -79,6 +81,7 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
             cases.push(backward(form, band, sizes, true));
         }
     }
+    cases.extend(attention_variants::cases(scale));
     cases
 }
 
@@ -180,12 +183,14 @@ fn compare_values(state: &Backwards, band: Band, sizes: Sizes, seed: u32) -> Res
 }
 
 /// The layouts of queries and of keys.
-fn layouts([batches, heads, kv_heads, queries, keys, depth]: Sizes) -> (HeadsLayout, HeadsLayout) {
+pub(super) fn layouts(
+    [batches, heads, kv_heads, queries, keys, depth]: Sizes,
+) -> (HeadsLayout, HeadsLayout) {
     let of_q = HeadsLayout::by_head([batches, heads, queries, depth]);
     (of_q, HeadsLayout::by_head([batches, kv_heads, keys, depth]))
 }
 
-fn lengths([_, _, _, queries, keys, _]: Sizes) -> Lengths {
+pub(super) fn lengths([_, _, _, queries, keys, _]: Sizes) -> Lengths {
     Lengths { queries: queries as u32, keys: keys as u32 }
 }
 
@@ -195,7 +200,7 @@ fn values(seed: u32, row: usize, depth: usize) -> Vec<f64> {
 }
 
 /// Operations: two products over the keys that queries see.
-fn operations(band: Band, sizes: Sizes) -> u64 {
+pub(super) fn operations(band: Band, sizes: Sizes) -> u64 {
     let [batches, heads, _, queries, _, depth] = sizes;
     let lengths = lengths(sizes);
     let seen: u64 = (0..queries as u32)
@@ -208,16 +213,16 @@ fn operations(band: Band, sizes: Sizes) -> u64 {
 }
 
 /// Queries, keys, values and results.
-struct Rigged {
-    q: DeviceBuffer<bf16>,
-    k: DeviceBuffer<bf16>,
-    v: DeviceBuffer<bf16>,
-    o: DeviceBuffer<bf16>,
-    scratch: Scratch,
+pub(super) struct Rigged<T: Normal = bf16> {
+    pub q: DeviceBuffer<T>,
+    pub k: DeviceBuffer<T>,
+    pub v: DeviceBuffer<T>,
+    pub o: DeviceBuffer<bf16>,
+    pub scratch: Scratch,
 }
 
-impl Rigged {
-    fn new(gpu: &Gpu, sizes: Sizes, seed: u32) -> GpuResult<Self> {
+impl<T: Normal> Rigged<T> {
+    pub fn new(gpu: &Gpu, sizes: Sizes, seed: u32) -> GpuResult<Self> {
         let [batches, heads, kv_heads, queries, keys, depth] = sizes;
         let (rows, of_keys) =
             (batches * heads * queries * depth, batches * kv_heads * keys * depth);
@@ -303,34 +308,79 @@ fn compare(
     seed: u32,
     keys_of: impl Fn(usize) -> std::ops::Range<usize>,
 ) -> Result<(), Fault> {
+    let [.., queries, _, depth] = sizes;
+    compare_rows(o, depth, Rounding::BF16, |row| {
+        let keys = keys_of(row % queries);
+        let sees = |key: usize, score| if keys.contains(&key) { score } else { f64::NEG_INFINITY };
+        expected_row::<bf16>(sizes, seed, row, sees, |_| 1.0)
+    })
+}
+
+/// A row of the results of normal data, in f64: `score(key, score)` makes of scores what counts, and weights are multiplied by `factor(key)`.
+pub(super) fn expected_row<T: Normal + Exact>(
+    sizes: Sizes,
+    seed: u32,
+    row: usize,
+    score: impl Fn(usize, f64) -> f64,
+    factor: impl Fn(usize) -> f64,
+) -> expected::Row {
     let [_, heads, kv_heads, queries, keys, depth] = sizes;
-    let values = |seed, row| values(seed, row, depth);
+    let values = |seed, row: usize| -> Vec<f64> {
+        (0..depth).map(|i| data::normal_value::<T>(seed, row * depth + i).exact()).collect()
+    };
+    let head = row / queries;
+    let first = (head / heads * kv_heads + head % heads / (heads / kv_heads)) * keys;
+    let sees = |key: &usize| score(*key, 0.0) != f64::NEG_INFINITY;
+    let seen: Vec<usize> = (0..keys).filter(sees).collect();
+    let of = |seed| -> Vec<_> { seen.iter().map(|key| values(seed, first + key)).collect() };
+    let (k, v) = (of(seed + 1), of(seed + 2));
+    expected::dropped_row(
+        &values(seed, row),
+        seen.len(),
+        |at| &k[at],
+        |at| &v[at],
+        1.0 / f64::from((depth as f32).sqrt()),
+        |at, value| score(seen[at], value),
+        |at| factor(seen[at]),
+    )
+}
+
+/// An element whose value is known exactly.
+pub(super) trait Exact {
+    fn exact(self) -> f64;
+}
+
+impl Exact for bf16 {
+    fn exact(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+impl Exact for E4m3 {
+    fn exact(self) -> f64 {
+        f64::from(self.widen())
+    }
+}
+
+/// Compares a few rows of `depth` elements with what `of_row` gives for them.
+pub(super) fn compare_rows(
+    o: &DeviceBuffer<bf16>,
+    depth: usize,
+    rounding: Rounding,
+    of_row: impl Fn(usize) -> expected::Row,
+) -> Result<(), Fault> {
     let mut last: Option<(usize, expected::Row)> = None;
     check::for_samples(o, |index, found: bf16| {
         // Each sample is a run of neighbours, most of them of one row; a row takes a pass over all keys.
         let (row, i) = (index / depth, index % depth);
-        if !index.is_multiple_of(509) && last.as_ref().is_none_or(|(known, _)| *known != row) {
-            return Ok(());
-        }
         if last.as_ref().is_none_or(|(known, _)| *known != row) {
-            let (head, query) = (row / queries, row % queries);
-            let first = (head / heads * kv_heads + head % heads / (heads / kv_heads)) * keys;
-            let (k, v): (Vec<_>, Vec<_>) = keys_of(query)
-                .map(|key| (values(seed + 1, first + key), values(seed + 2, first + key)))
-                .unzip();
-            let scale = 1.0 / f64::from((depth as f32).sqrt());
-            let of_row = expected::row(
-                &values(seed, row),
-                k.len(),
-                |at| &k[at],
-                |at| &v[at],
-                scale,
-                |_, s| s,
-            );
-            last = Some((row, of_row));
+            if !index.is_multiple_of(509) {
+                return Ok(());
+            }
+            last = Some((row, of_row(row)));
         }
         let (_, of_row) = last.as_ref().expect("set above");
-        let bound = Rounding::BF16.bound(of_row, depth, i);
+        let bound = rounding.bound(of_row, depth, i);
         check::near("result", found.to_f64(), of_row.values[i], bound)
     })
 }

@@ -1,6 +1,7 @@
 //! The cases, a file for each family of operations.
 
 mod attention;
+mod attention_variants;
 mod copy;
 mod histogram;
 mod map;

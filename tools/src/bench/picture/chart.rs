@@ -8,7 +8,7 @@ use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::{BLACK, Color, RGBColor, ShapeStyle, WHITE};
 
 use super::lines::{Line, Roofline, lines, roofline};
-use super::{Area, Drawing, Drawn};
+use super::{Area, Drawn};
 use crate::bench::report::Report;
 
 /// One for each family, at least.
@@ -44,17 +44,10 @@ pub(crate) fn colour(index: usize) -> RGBColor {
 }
 
 /// Both charts of a report.
-impl Drawing for Report {
-    const SIZE: (u32, u32) = (1680, 900);
-
-    fn draw<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B> {
-        area.fill(&WHITE)?;
-        let note = if self.emulator { " (an emulator: no times of a GPU)" } else { "" };
-        let area = area.titled(&format!("{}{note}", self.device), CAPTION)?;
-        let (left, right) = area.split_horizontally(area.dim_in_pixel().0 * 57 / 100);
-        draw_lines(&lines(self), &left)?;
-        draw_roofline(&roofline(self), &right)
-    }
+pub(super) fn draw<B: DrawingBackend>(report: &Report, area: &Area<B>) -> Drawn<B> {
+    let (left, right) = area.split_horizontally(area.dim_in_pixel().0 * 57 / 100);
+    draw_lines(&lines(report), &left)?;
+    draw_roofline(&roofline(report), &right)
 }
 
 /// Bandwidth against size: ours as lines, the best peer of each dashed in the same colour.
@@ -130,7 +123,7 @@ fn draw_roofline<B: DrawingBackend>(roofline: &Roofline, area: &Area<B>) -> Draw
 }
 
 /// The least and the greatest of `values`; `otherwise` for fewer than two that differ.
-fn range(values: impl Iterator<Item = f64>, otherwise: [f64; 2]) -> [f64; 2] {
+pub(super) fn range(values: impl Iterator<Item = f64>, otherwise: [f64; 2]) -> [f64; 2] {
     let start = [f64::INFINITY, f64::NEG_INFINITY];
     let found = values.fold(start, |[least, most], value| [least.min(value), most.max(value)]);
     if found[0] < found[1] { found } else { otherwise }

@@ -1,8 +1,9 @@
-//! Pictures: of a report, bandwidth against size and a roofline.
+//! Pictures: of a report, bandwidth against size and a roofline; of one of matrix products alone, their speed against shape and the staircase.
 
 mod canvas;
 mod chart;
 mod lines;
+mod products;
 
 use std::path::Path;
 
@@ -11,8 +12,10 @@ use plotters::backend::{BitMapBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::prelude::DrawingBackend;
+use plotters::style::WHITE;
 
 use super::error::BenchError;
+use super::report::Report;
 use canvas::Canvas;
 pub(crate) use chart::{CAPTION, LABEL, colour};
 
@@ -31,6 +34,17 @@ pub trait Drawing {
     /// # Errors
     /// The backend's.
     fn draw<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B>;
+}
+
+impl Drawing for Report {
+    const SIZE: (u32, u32) = (1680, 900);
+
+    fn draw<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B> {
+        area.fill(&WHITE)?;
+        let note = if self.emulator { " (an emulator: no times of a GPU)" } else { "" };
+        let area = area.titled(&format!("{}{note}", self.device), CAPTION)?;
+        if products::are_all(self) { products::draw(self, &area) } else { chart::draw(self, &area) }
+    }
 }
 
 /// A kind of file.
@@ -82,7 +96,6 @@ pub fn draw<D: Drawing>(drawing: &D, format: Format) -> Result<Vec<u8>, BenchErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::report::Report;
     use crate::bench::report::tests::{report, row};
 
     fn drawn(format: Format, sizes: &[usize]) -> Vec<u8> {
@@ -104,6 +117,13 @@ mod tests {
     fn an_svg_names_its_lines() {
         let text = String::from_utf8(drawn(Format::Svg, &[1024, 4096])).unwrap();
         assert!(text.starts_with("<svg") && text.contains("copy/array/f32 (dashed: CUB (size_t))"));
+    }
+
+    #[test]
+    fn products_alone_have_a_picture_of_their_own() {
+        let rows = [[1, 4096, 64], [8, 4096, 64]].map(|shape| row("matmul/nn/bf16", &shape, 1.0));
+        let text = String::from_utf8(draw(&report(rows.to_vec()), Format::Svg).unwrap()).unwrap();
+        assert!(text.contains("N 4096, K 64") && text.contains("TFLOP/s"));
     }
 
     #[test]

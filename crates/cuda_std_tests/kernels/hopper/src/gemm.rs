@@ -3,11 +3,11 @@
 //! `C = A Bᵀ`: A is M × K, B is N × K and C is M × N, all row-major. A block computes 128 × 128 of C:
 //! one warp copies tiles of 64 along K into four stages, two warpgroups multiply 64 rows each.
 
-use cuda_std::bf16;
 use cuda_std::copy::*;
 use cuda_std::matrix::*;
 use cuda_std::prelude::*;
 use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::{bf16, warp_specialized};
 
 /// Rows of a block's part of C.
 pub const TILE: usize = 128;
@@ -70,13 +70,13 @@ unsafe fn multiply<const N: usize>(
     let row = thread::block_idx_y() as usize * TILE;
     let column = thread::block_idx_x() as usize * N;
     let steps = k.div_ceil(DEPTH);
-    let (group, thread) = (warpgroup_id(), thread_in_warpgroup());
-    // SAFETY: each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168
+    let thread = thread_in_warpgroup();
+    // SAFETY: each part is one of whole warpgroups. 24 and twice 240 registers are the block's 168
     // each at entry.
     unsafe {
-        if group == 0 {
-            lower_registers::<24>();
-            if thread == 0 {
+        warp_specialized! {
+            warpgroup_of_warp(),
+            producer with 24 registers => if thread == 0 {
                 let mut producer = pipeline.producer();
                 for step in 0..steps {
                     let depth = (step * DEPTH) as i32;
@@ -85,31 +85,31 @@ unsafe fn multiply<const N: usize>(
                         slot.load(b, [column as i32, depth], |stage| &mut stage.b);
                     });
                 }
-            }
-        } else {
-            raise_registers::<240>();
-            let own = ROWS * (group - 1);
-            let mut consumer = pipeline.consumer();
-            let mut sums = Accumulator::<f32, N>::zeroed();
-            for step in 0..steps {
-                let stage = consumer.wait();
-                sums.multiply(&raw const (*stage).a, own, &raw const (*stage).b, step > 0);
-                consumer.step();
-                if step > 0 {
-                    // The product before is done with its stage.
-                    sums.wait::<1>();
-                    if thread == 0 {
-                        consumer.release(2);
+            },
+            consumer own with 240 registers => {
+                let own = ROWS * own;
+                let mut consumer = pipeline.consumer();
+                let mut sums = Accumulator::<f32, N>::zeroed();
+                for step in 0..steps {
+                    let stage = consumer.wait();
+                    sums.multiply(&raw const (*stage).a, own, &raw const (*stage).b, step > 0);
+                    consumer.step();
+                    if step > 0 {
+                        // The product before is done with its stage.
+                        sums.wait::<1>();
+                        if thread == 0 {
+                            consumer.release(2);
+                        }
                     }
                 }
-            }
-            sums.wait::<0>();
-            sums.for_each_pair(thread, |i, j, pair| {
-                let (i, j) = (row + own + i, column + j);
-                if i < m && j < n {
-                    c.add(i * n + j).cast::<Pair>().write(Pair(pair));
-                }
-            });
+                sums.wait::<0>();
+                sums.for_each_pair(thread, |i, j, pair| {
+                    let (i, j) = (row + own + i, column + j);
+                    if i < m && j < n {
+                        c.add(i * n + j).cast::<Pair>().write(Pair(pair));
+                    }
+                });
+            },
         }
     }
 }

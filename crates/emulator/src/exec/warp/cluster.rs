@@ -1,4 +1,5 @@
-//! Lanes that wait for the barrier of their cluster, or for mbarriers.
+//! Lanes that wait for the barrier of their cluster, for mbarriers, or for the warps of their
+//! warpgroup.
 
 use super::{Group, Stopped, Wait, Warp};
 use crate::fault::{ClusterFault, TrapKind};
@@ -53,7 +54,8 @@ impl Warp {
         }
     }
 
-    /// Lanes that wait for mbarriers look at them again. With `expired` they go on in any case.
+    /// Lanes that wait for mbarriers, or for other warps, look at them again. Waits for mbarriers end
+    /// with `expired` in any case.
     pub fn look_again(&mut self, cx: &mut Cx<'_>, expired: bool) -> Result<(), Stopped> {
         std::mem::swap(&mut self.state, &mut cx.warp);
         let looked = (0..self.groups.len()).try_for_each(|index| self.look(cx, index, expired));
@@ -63,7 +65,7 @@ impl Warp {
 
     fn look(&mut self, cx: &mut Cx<'_>, index: usize, expired: bool) -> Result<(), Stopped> {
         let group = self.groups[index];
-        if group.wait != Wait::Phase {
+        if !matches!(group.wait, Wait::Phase | Wait::Warpgroup) {
             return Ok(());
         }
         let program = Arc::clone(cx.launch.program);
@@ -74,7 +76,9 @@ impl Warp {
         cx.warp.awaited.expired = 0;
         let flow = flow.map_err(|fault| Stopped { pc: group.pc, frame: group.frame, fault })?;
         if flow == Flow::Next {
-            cx.forget_phases(group.mask);
+            if group.wait == Wait::Phase {
+                cx.forget_phases(group.mask);
+            }
             cx.done(self.frame(group.frame), op, group.mask);
             self.groups[index] = Group { pc: group.pc + 1, wait: Wait::Ready, ..group };
         }

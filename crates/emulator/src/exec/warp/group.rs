@@ -20,6 +20,8 @@ pub enum Wait {
     Cluster,
     /// An mbarrier, at an operation that looks at it.
     Phase,
+    /// The other warps of its warpgroup, at an operation that looks at what they have committed.
+    Warpgroup,
 }
 
 /// Lanes at the same operation, reached by the same calls.

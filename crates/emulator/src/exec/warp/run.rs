@@ -208,6 +208,7 @@ impl Warp {
                 cx.await_phases(mask);
                 self.groups.push(Group { wait: Wait::Phase, ..group });
             }
+            Flow::AwaitWarpgroup => self.groups.push(Group { wait: Wait::Warpgroup, ..group }),
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::attention::hopper::{Half, KeyTile, SPAN};
 use crate::attention::output::OutputRow;
 use crate::attention::scores::left_operands;
 use crate::attention::softmax::exp2_flushed;
-use crate::attention::{Keys, Place as PlaceOfScore, Score, factor_of_kept};
+use crate::attention::{Keys, Place as PlaceOfScore, Score, factor_before, factor_of_kept};
 use crate::matmul::Value;
 use crate::prelude::*;
 use cuda_std::copy::{Tile as Matrix, *};
@@ -114,10 +114,10 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             let [of_k, of_v] = [k, keys.wait()].map(|tile| self.rows_of(tile));
             let (mut place, mut at) = (tile.first(), 0);
             while at < tile.len() {
-                let q = queries.wait();
+                // Both, before products with either start: see `next_two` of the forward pass.
+                let (q, d_o) = (queries.wait(), results.wait());
                 let mut scores = Accumulator::<f32, M>::zeroed();
                 multiply_keys::<T, KEYS, M, BOXES>(&mut scores, of_k, q);
-                let d_o = results.wait();
                 let mut gradients = Accumulator::<f32, M>::zeroed();
                 multiply_keys::<T, KEYS, M, BOXES>(&mut gradients, of_v, d_o);
                 // All but the gradients.
@@ -273,7 +273,8 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             };
             let scale = self.problem.forward.scale;
             slopes.combine(scores, |at, _, sum| self.score.slope(sum * scale, place(at)));
-            scores.map(|at, sum| self.score.apply(sum * scale, place(at)));
+            let before = factor_before::<C>(&self.problem.forward);
+            scores.map(|at, sum| self.score.apply(sum * before, place(at)));
         }
         slopes
     }

@@ -3,8 +3,9 @@
 //! A warpgroup is four warps, the first of which has an index that is a multiple of four. All of
 //! them have to execute the instruction; each computes 16 of the 64 rows, and does so here when it
 //! gets to it. On a GPU the multiplication runs on behind the instruction, until a
-//! `wgmma.wait_group`: to have it done at once is one of the orders that are allowed. Its reads of
-//! shared memory belong to the asynchronous proxy.
+//! `wgmma.wait_group`: to have it done at once is one of the orders that are allowed. The four warps
+//! compute as one there, so a `wgmma.wait_group` waits until each of them has committed the groups
+//! that it is about. Its reads of shared memory belong to the asynchronous proxy.
 
 use super::descriptor::{Descriptor, PIECE};
 use super::fragment::Tile;
@@ -15,11 +16,13 @@ use crate::exec::address::{Shared, resolve};
 use crate::fault::{Access, LoadError, TrapKind};
 use crate::isa::{Modifiers, Type};
 use crate::machine::matrix_plan::{Plan, Unit};
-use crate::machine::{Cx, FULL, Fault, Frame, LANES, Op, SINK, Step, Touch, lanes};
+use crate::machine::{Cx, FULL, Fault, Flow, Frame, LANES, Op, SINK, Step, Touch, lanes};
 use crate::memory::access;
 use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
+/// Warps of a warpgroup.
+const WARPS: usize = 4;
 /// Rows of a warp.
 const ROWS: usize = 16;
 /// Words of a piece of 16 bytes.
@@ -28,14 +31,15 @@ const WORDS: usize = 4;
 /// `wgmma.fence`, `wgmma.commit_group`
 pub fn order(
     emitter: &mut Emitter<'_>,
-    _: &Modifiers<'_>,
+    modifiers: &Modifiers<'_>,
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
     if !instruction.operands.is_empty() {
         return Err(emitter.invalid("this instruction takes no operand"));
     }
     let mask = whole_warp(emitter);
-    emitter.push(meet, &[SINK, SINK, SINK, SINK, SINK, mask], 0);
+    let run = if modifiers.has("commit_group") { commit } else { meet };
+    emitter.push(run, &[SINK, SINK, SINK, SINK, SINK, mask], 0);
     Ok(())
 }
 
@@ -48,11 +52,13 @@ pub fn wait(
     let [groups] = instruction.operands.as_slice() else {
         return Err(emitter.invalid("`wgmma.wait_group` takes the number of groups"));
     };
-    if emitter.immediate(groups)? > MAX_GROUPS {
+    let left = emitter.immediate(groups)?;
+    if left > MAX_GROUPS {
         return Err(emitter.invalid("`wgmma.wait_group` takes a number from 0 to 7"));
     }
     let mask = whole_warp(emitter);
     emitter.push(meet, &[SINK, SINK, SINK, SINK, SINK, mask], 0);
+    emitter.push(await_warpgroup, &[], left);
     Ok(())
 }
 
@@ -61,6 +67,25 @@ const MAX_GROUPS: u64 = 7;
 
 fn meet(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     warp_wide(cx, frame, op, mask, |_, _, _, _| Ok(()))
+}
+
+fn commit(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    warp_wide(cx, frame, op, mask, |cx, _, _, _| {
+        cx.block.committed[cx.warp.index as usize] += 1;
+        cx.cluster.completions += 1;
+        Ok(())
+    })
+}
+
+/// Waits until all warps of the warpgroup have committed the groups of this one, but for the last ones, as many as `imm` says.
+fn await_warpgroup(cx: &mut Cx<'_>, _: &mut Frame, op: &Op, _: u32) -> Step {
+    let own = cx.warp.index as usize;
+    let first = own - own % WARPS;
+    let awaited = cx.block.committed[own].saturating_sub(op.imm);
+    let all = cx.block.committed.get(first..first + WARPS);
+    // Of a block whose last warpgroup is not whole none of the missing warps ever comes.
+    let have_come = all.is_some_and(|all| all.iter().all(|other| *other >= awaited));
+    Ok(if have_come || awaited == 0 { Flow::Next } else { Flow::AwaitWarpgroup })
 }
 
 /// `wgmma.mma_async`

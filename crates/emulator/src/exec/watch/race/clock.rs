@@ -54,6 +54,12 @@ impl WarpClock {
         }
     }
 
+    /// The latest tick of any lane.
+    fn latest(&self) -> u32 {
+        let lanes = self.lanes.iter().flat_map(|lanes| lanes.iter().copied());
+        lanes.fold(self.floor, u32::max)
+    }
+
     fn covers(&self, other: &Self) -> bool {
         self.floor >= other.floor
             && (other.lanes.is_none()
@@ -125,11 +131,13 @@ impl BlockClock {
 
     /// Whether it knows all that another does.
     pub fn covers(&self, other: &Self) -> bool {
+        let mut own = self.warps.iter().peekable();
         self.floor >= other.floor
             && other.warps.iter().all(|theirs| {
-                match self.warps.iter().find(|own| own.warp == theirs.warp) {
+                while own.next_if(|own| own.warp < theirs.warp).is_some() {}
+                match own.peek().filter(|own| own.warp == theirs.warp) {
                     Some(own) => own.covers(theirs),
-                    None => (0..LANES).all(|lane| theirs.of_lane(lane) <= self.floor),
+                    None => theirs.latest() <= self.floor,
                 }
             })
     }
@@ -236,6 +244,14 @@ impl Tree {
         let root = joined(&lifted(own, self.height, height), &lifted(theirs, other.height, height));
         Self { height, root: Some(root) }
     }
+
+    /// As [`join`](Self::join), in place where nothing shares the nodes: no memory is allocated for what is known already.
+    pub fn learn(&mut self, other: &Self) {
+        match (&mut self.root, &other.root) {
+            (Some(own), Some(theirs)) if self.height == other.height => learn(own, theirs),
+            _ => *self = self.join(other),
+        }
+    }
 }
 
 fn child(block: u32, level: u32) -> usize {
@@ -269,6 +285,26 @@ fn joined(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
         (Node::Inner(own), Node::Inner(theirs)) => joined_inner((a, own), (b, theirs)),
         // Nodes of one level are of one kind.
         _ => Arc::clone(a),
+    }
+}
+
+/// As [`joined`], in place where nothing shares the node.
+fn learn(own: &mut Arc<Node>, theirs: &Arc<Node>) {
+    if Arc::ptr_eq(own, theirs) {
+        return;
+    }
+    match (Arc::get_mut(own), &**theirs) {
+        (Some(Node::Leaf(own)), Node::Leaf(theirs)) => own.join(theirs),
+        (Some(Node::Inner(own)), Node::Inner(theirs)) => {
+            for (own, theirs) in own.iter_mut().zip(theirs) {
+                match (own, theirs) {
+                    (Some(own), Some(theirs)) => learn(own, theirs),
+                    (own @ None, Some(theirs)) => *own = Some(Arc::clone(theirs)),
+                    (_, None) => {}
+                }
+            }
+        }
+        _ => *own = joined(own, theirs),
     }
 }
 
@@ -316,8 +352,8 @@ impl VectorClock {
     /// The maximum with the clock of another thread of the block.
     pub fn join(&mut self, other: &Self) {
         self.own.join(&other.own);
-        self.others = self.others.join(&other.others);
-        self.sc = self.sc.join(&other.sc);
+        self.others.learn(&other.others);
+        self.sc.learn(&other.sc);
     }
 
     /// The maximum with the clocks of a tree.
@@ -325,7 +361,7 @@ impl VectorClock {
         if let Some(own) = tree.get(block) {
             self.own.join(own);
         }
-        self.others = self.others.join(tree);
+        self.others.learn(tree);
     }
 
     /// What a lane publishes when it releases at a tick.
@@ -375,5 +411,39 @@ mod tests {
         assert_eq!(more.get(16).map(|clock| clock.floor), Some(50));
         assert_eq!(tree.get(16).map(|clock| clock.floor), Some(17));
         assert_eq!(more.get(u32::MAX), tree.get(u32::MAX));
+    }
+
+    /// What shares a tree's nodes does not learn with it.
+    #[test]
+    fn a_tree_learns_in_place_what_a_join_knows() {
+        let trees = [
+            Tree::default(),
+            Tree::of(0, BlockClock::all(3)),
+            Tree::of(0, BlockClock::all(7)),
+            Tree::of(3, BlockClock::all(4)).with(2, BlockClock::all(9)),
+            Tree::of(3, BlockClock::all(6)).with(70_000, BlockClock::all(1)),
+        ];
+        let known = |tree: &Tree| {
+            let mut blocks = tree.blocks();
+            blocks.sort_unstable();
+            let clock = |block: u32| (block, tree.get(block).cloned());
+            blocks.into_iter().map(clock).collect::<Vec<_>>()
+        };
+        for (own, other) in trees.iter().flat_map(|own| trees.iter().map(move |other| (own, other)))
+        {
+            let expected = known(&own.join(other));
+            let before = known(own);
+            let mut shared = own.clone();
+            shared.learn(other);
+            assert_eq!((known(&shared), known(own)), (expected.clone(), before));
+            // Nothing shares the nodes of a tree that is made anew.
+            let mut alone = Tree::default();
+            for (block, clock) in known(own) {
+                alone = alone.join(&Tree::of(block, clock.unwrap_or_default()));
+            }
+            alone.learn(other);
+            alone.learn(other);
+            assert_eq!(known(&alone), expected);
+        }
     }
 }

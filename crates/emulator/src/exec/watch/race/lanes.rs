@@ -47,6 +47,8 @@ pub struct Lanes {
     /// Lanes that have not ended.
     pub alive: u32,
     groups: Vec<LaneGroup>,
+    /// The lowest floor of the groups.
+    floor: u32,
     fences: Vec<Fence>,
     pending: Vec<Pending>,
 }
@@ -57,6 +59,7 @@ impl Lanes {
         self.alive = mask;
         self.groups.clear();
         self.groups.push(LaneGroup { mask: u32::MAX, clock: Arc::clone(clock) });
+        self.floor = clock.own.floor;
         self.fences.clear();
         self.pending.clear();
     }
@@ -74,7 +77,7 @@ impl Lanes {
 
     /// The tick up to which all accesses of the block happen before those of any lane.
     pub fn floor(&self) -> u32 {
-        self.groups.iter().map(|group| group.clock.own.floor).min().unwrap_or(0)
+        self.floor
     }
 
     /// The clock of all lanes, where they have the same.
@@ -97,6 +100,7 @@ impl Lanes {
             Some(group) => group.mask |= mask,
             None => self.groups.push(LaneGroup { mask, clock: Arc::clone(clock) }),
         }
+        self.floor = self.groups.iter().map(|group| group.clock.own.floor).min().unwrap_or(0);
     }
 
     /// The maximum of the clocks of some lanes.
@@ -148,7 +152,7 @@ impl Lanes {
     /// A lane has observed a write that came after a `fence.sc`; see [`VectorClock::sc`].
     pub fn hear(&mut self, lane: usize, sc: &Tree) {
         if !self.clock(lane).sc.join(sc).is(&self.clock(lane).sc) {
-            self.learn(1 << lane, |clock| clock.sc = clock.sc.join(sc));
+            self.learn(1 << lane, |clock| clock.sc.learn(sc));
         }
     }
 
@@ -172,7 +176,7 @@ impl Lanes {
             match pooled.iter_mut().find(|other| other.by == own.by) {
                 Some(other) => {
                     other.mask |= own.mask;
-                    other.tree = other.tree.join(&own.tree);
+                    other.tree.learn(&own.tree);
                 }
                 None => pooled.push(own),
             }
@@ -182,7 +186,7 @@ impl Lanes {
             for own in all {
                 pooled[0].by = None;
                 pooled[0].mask |= own.mask;
-                pooled[0].tree = pooled[0].tree.join(&own.tree);
+                pooled[0].tree.learn(&own.tree);
             }
         }
         self.pending = pooled;

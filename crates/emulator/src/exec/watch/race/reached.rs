@@ -33,7 +33,7 @@ impl Reached {
                 let blocks = tree.blocks();
                 let new = session.launches_of(&blocks, &mut begun);
                 moments.extend(new.into_iter().filter_map(|launch| launch.moment));
-                reached.tree = reached.tree.join(&tree);
+                reached.tree.learn(&tree);
             }
             let Some(moment) = moments.pop() else { return reached };
             trees.extend(session.learnt_before(&moment, &mut over));

@@ -58,7 +58,7 @@ impl Blocks {
     /// One of its blocks has ended, and had acquired this.
     pub fn learns(&self, tree: &Tree) {
         let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        *learnt = learnt.join(tree);
+        learnt.learn(tree);
     }
 
     /// Index of a block.
@@ -138,7 +138,7 @@ impl Session {
     /// Something was published in the host's memory.
     pub fn publish_to_host(&self, tree: &Tree) {
         let mut all = self.through_host.lock().unwrap_or_else(PoisonError::into_inner);
-        *all = all.join(tree);
+        all.learn(tree);
     }
 
     /// What who reads the host's memory may know through the host.

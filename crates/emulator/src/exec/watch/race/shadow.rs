@@ -12,6 +12,7 @@ use super::clock::Tree;
 use super::lanes::Lanes;
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const CELL_BYTES: u64 = 128;
 /// Bytes of device memory in a page.
 const PAGE: u64 = 64 << 10;
-/// Reads, and writes, that a shadow cell keeps. Beyond this number the oldest are dropped.
+/// Reads, and writes, that a shadow cell keeps. Beyond this number one is dropped.
 const MOST: usize = 64;
 /// Pages of shadow memory that are kept: those of 1 GiB of device memory.
 const MOST_PAGES: usize = 1 << 14;
@@ -157,11 +158,22 @@ enum Relation {
     Race(Conflict),
 }
 
+#[inline]
 fn relation(view: &impl HappensBefore, new: &ShadowAccess, old: &ShadowAccess) -> Relation {
     let (low, high) = (new.start.max(old.start), new.end.min(old.end));
     if low >= high {
         return Relation::Apart;
     }
+    relation_of_shared(view, new, old, (low, high))
+}
+
+/// As [`relation`], of accesses that share the bytes from `low` to `high`.
+fn relation_of_shared(
+    view: &impl HappensBefore,
+    new: &ShadowAccess,
+    old: &ShadowAccess,
+    (low, high): (u8, u8),
+) -> Relation {
     if old.block == new.block && (old.tick <= view.floor() || new.has_same_threads(old)) {
         return Relation::Ordered;
     }
@@ -239,51 +251,8 @@ fn unordered(
     None
 }
 
-/// A list accesses, the first without an allocation.
-#[derive(Clone, Debug, Default)]
-struct AccessList {
-    first: ShadowAccess,
-    rest: Vec<ShadowAccess>,
-}
-
-impl AccessList {
-    fn len(&self) -> usize {
-        if self.first.lanes == 0 { 0 } else { 1 + self.rest.len() }
-    }
-
-    fn get(&self, index: usize) -> &ShadowAccess {
-        if index == 0 { &self.first } else { &self.rest[index - 1] }
-    }
-
-    fn get_mut(&mut self, index: usize) -> &mut ShadowAccess {
-        if index == 0 { &mut self.first } else { &mut self.rest[index - 1] }
-    }
-
-    fn push(&mut self, stripe: ShadowAccess) {
-        if self.first.lanes == 0 {
-            self.first = stripe;
-        } else if self.len() < MOST {
-            self.rest.push(stripe);
-        } else {
-            self.rest.remove(0);
-            self.rest.push(stripe);
-        }
-    }
-
-    /// Removes one; the last takes its index.
-    fn swap_remove(&mut self, index: usize) {
-        match self.rest.pop() {
-            None => self.first = ShadowAccess::default(),
-            Some(last) if index <= self.rest.len() => *self.get_mut(index) = last,
-            Some(_) => {}
-        }
-    }
-
-    fn clear(&mut self) {
-        self.first = ShadowAccess::default();
-        self.rest.clear();
-    }
-}
+/// Accesses in no order, the first without an allocation.
+type AccessList = SmallVec<[ShadowAccess; 1]>;
 
 /// The accesses to 128 bytes of memory that later ones are compared with.
 #[derive(Clone, Debug, Default)]
@@ -330,30 +299,18 @@ impl ShadowCell {
 
     /// All that is kept.
     fn accesses(&self) -> impl Iterator<Item = &ShadowAccess> {
-        let all = |list: &'_ AccessList| 0..list.len();
-        let writes = all(&self.writes).map(|index| self.writes.get(index));
-        writes.chain(all(&self.reads).map(|index| self.reads.get(index)))
+        self.writes.iter().chain(&self.reads)
     }
 
     fn read(&mut self, view: &impl HappensBefore, new: ShadowAccess) -> Result<(), Conflict> {
-        for index in 0..self.writes.len() {
-            if let Relation::Race(conflict) = relation(view, &new, self.writes.get(index)) {
+        for old in &self.writes {
+            if let Relation::Race(conflict) = relation(view, &new, old) {
                 return Err(conflict);
             }
         }
         let mut index = 0;
-        while index < self.reads.len() {
-            let old = self.reads.get(index);
-            let ordered = match old.block == new.block {
-                true => {
-                    old.tick <= view.floor()
-                        || (new.has_same_threads(old) && new.lanes & old.lanes == old.lanes)
-                }
-                false => view.is_past(old.block),
-            };
-            let behind = ordered && new.contains(old);
-            // A strong read does not supersede a weak one, which races with more accesses.
-            if behind && (new.kind.strength().is_none() || new.kind == old.kind) {
+        while let Some(old) = self.reads.get(index) {
+            if new.contains(old) && replaces_read(view, &new, old) {
                 self.reads.swap_remove(index);
             } else {
                 index += 1;
@@ -370,8 +327,7 @@ impl ShadowCell {
         new: &ShadowAccess,
     ) -> Result<(), Conflict> {
         let mut index = 0;
-        while index < list.len() {
-            let old = list.get(index);
+        while let Some(old) = list.get(index) {
             match relation(view, new, old) {
                 Relation::Race(conflict) => return Err(conflict),
                 Relation::Ordered if new.contains(old) && supersedes(new, old) => {
@@ -384,6 +340,20 @@ impl ShadowCell {
     }
 }
 
+/// Whether a read happens before another one of the same bytes, and every access that would race with
+/// it would race with the other one too.
+fn replaces_read(view: &impl HappensBefore, new: &ShadowAccess, old: &ShadowAccess) -> bool {
+    let ordered = match old.block == new.block {
+        true => {
+            old.tick <= view.floor()
+                || (new.has_same_threads(old) && new.lanes & old.lanes == old.lanes)
+        }
+        false => view.is_past(old.block),
+    };
+    // A strong read does not supersede a weak one, which races with more accesses.
+    ordered && (new.kind.strength().is_none() || new.kind == old.kind)
+}
+
 /// Whether every access that would race with `old` would race with `new` too, where `old` happens
 /// before `new`. A strong access never supersedes a weak one.
 fn supersedes(new: &ShadowAccess, old: &ShadowAccess) -> bool {
@@ -394,22 +364,32 @@ fn supersedes(new: &ShadowAccess, old: &ShadowAccess) -> bool {
     }
 }
 
-/// Adds an access, or widens an adjacent one of the same threads and operation.
+/// Adds an access, or widens an adjacent one of the same threads and operation. Of more than [`MOST`]
+/// one is dropped.
 fn add(list: &mut AccessList, new: ShadowAccess) {
-    for index in 0..list.len() {
-        let own = list.get_mut(index);
-        let like = own.width == 0
-            && new.width == 0
-            && (own.block, own.tick, own.pc, own.warp, own.kind)
-                == (new.block, new.tick, new.pc, new.warp, new.kind);
-        if like && (own.start, own.end) == (new.start, new.end) {
+    for own in list.iter_mut() {
+        let (is_same, is_next) =
+            ((own.start, own.end) == (new.start, new.end), own.end == new.start);
+        // Most entries of scattered accesses are elsewhere, and the first question tells.
+        if !(is_same || is_next) || own.width != 0 || new.width != 0 {
+            continue;
+        }
+        if (own.block, own.tick, own.pc, own.warp, own.kind)
+            != (new.block, new.tick, new.pc, new.warp, new.kind)
+        {
+            continue;
+        }
+        if is_same {
             own.lanes |= new.lanes;
             return;
         }
-        if like && own.lanes == new.lanes && own.end == new.start {
+        if own.lanes == new.lanes {
             own.end = new.end;
             return;
         }
+    }
+    if list.len() == MOST {
+        list.remove(0);
     }
     list.push(new);
 }

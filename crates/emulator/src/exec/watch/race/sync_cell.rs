@@ -53,8 +53,8 @@ impl SyncCell {
         };
         match self.news.iter_mut().find(same) {
             Some(own) => {
-                own.tree = own.tree.join(tree);
-                own.sc = own.sc.join(&sc);
+                own.tree.learn(tree);
+                own.sc.learn(&sc);
                 if own.by != Some(block) {
                     own.by = None;
                 }

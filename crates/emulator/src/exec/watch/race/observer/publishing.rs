@@ -4,9 +4,9 @@
 use super::{RaceObserver, Read};
 use crate::exec::watch::race::clock::Tree;
 use crate::exec::watch::race::sync_cell::{Acquired, Reach, SyncCell};
-use crate::fault::RegionKind;
+use crate::fault::{Nearest, RegionKind};
 use crate::isa::{Order, Scope, Semantics};
-use crate::machine::{Cx, MemoryLocation, Op, Touch, lanes};
+use crate::machine::{Cx, MemoryLocation, Op, Row64, Touch, lanes};
 
 /// What a strong write carries.
 struct News {
@@ -16,10 +16,19 @@ struct News {
     by_sc_fence: bool,
 }
 
-/// Whether an address is one of the host's memory.
-fn is_hosts(cx: &Cx<'_>, address: u64) -> bool {
-    matches!(cx.place(address), MemoryLocation::Global)
-        && cx.cursor.memory().nearest(address).is_some_and(|own| own.kind == RegionKind::Host)
+/// The lanes of an access whose addresses are in the host's memory. Neighbours mostly share a range of memory, which is looked up
+/// once.
+fn lanes_in_host_memory(cx: &Cx<'_>, at: &Row64, mask: u32) -> u32 {
+    let (mut found, mut range) = (0, None::<Nearest>);
+    for lane in lanes(mask).filter(|lane| matches!(cx.place(at[*lane]), MemoryLocation::Global)) {
+        let is_there = |own: &Nearest| (own.base..own.base + own.bytes).contains(&at[lane]);
+        if !range.as_ref().is_some_and(is_there) {
+            range = cx.cursor.memory().nearest(at[lane]);
+        }
+        let is_hosts = range.as_ref().is_some_and(|own| own.kind == RegionKind::Host);
+        found |= u32::from(is_hosts) << lane;
+    }
+    found
 }
 
 impl RaceObserver<'_> {
@@ -39,9 +48,13 @@ impl RaceObserver<'_> {
         if quiet && (updates || nothing) {
             return;
         }
+        let hosts = match op.order.scope() {
+            Scope::System => lanes_in_host_memory(cx, touch.at, touch.mask),
+            _ => 0,
+        };
         for lane in lanes(touch.mask) {
             let news = self.news(op.order, releases, (warp, lane));
-            if op.order.scope() == Scope::System && is_hosts(cx, touch.at[lane]) {
+            if hosts >> lane & 1 != 0 {
                 let host = news.iter().filter(|own| own.scope == Scope::System);
                 host.for_each(|own| self.check.session.publish_to_host(&own.tree));
             }
@@ -109,9 +122,13 @@ impl RaceObserver<'_> {
         );
         let (warp, id) = (cx.warp.index as usize, self.current.id);
         for Read { mask, at } in std::mem::take(&mut self.reads) {
+            let hosts = match op.order.scope() {
+                Scope::System => lanes_in_host_memory(cx, &at, mask),
+                _ => 0,
+            };
             for lane in lanes(mask) {
                 let mut news = self.read(cx, at[lane], op.order.scope());
-                if op.order.scope() == Scope::System && is_hosts(cx, at[lane]) {
+                if hosts >> lane & 1 != 0 {
                     // The host may have written what was read, after it had read what was
                     // published.
                     let tree = self.check.session.known_to_host();

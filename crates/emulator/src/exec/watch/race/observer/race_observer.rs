@@ -321,7 +321,7 @@ impl Observer for RaceObserver<'_> {
         if phase.number != cx.cluster.phase {
             *phase = Phase { number: cx.cluster.phase, brought: Tree::default() };
         }
-        phase.brought = phase.brought.join(&tree);
+        phase.brought.learn(&tree);
         self.current.tick += 1;
     }
 

@@ -1,0 +1,305 @@
+//! The consumers: two warpgroups, each of which takes 64 rows of a tile.
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
+
+use super::super::hopper::consume::{
+    BOTH, OwnRows, Shared, TURNS, multiply_keys, next_two, queries_of, release, write,
+};
+use super::super::hopper::{Block, Half, KeyTile, QueryTile, SPAN_OF_VALUES, queue};
+use super::super::output::Output;
+use super::super::scores::{Scores, unmerged};
+use super::super::softmax::Rows;
+use super::super::{Batches, Problem, Schedule, Score, factor_of};
+use super::{HeadScales, ROWS_OF_TILE, SHIFT};
+use crate::matmul::Value;
+use crate::prelude::*;
+use bytemuck::Zeroable;
+use cuda_std::copy::*;
+use cuda_std::matrix::*;
+use cuda_std::number::E4m3;
+use cuda_std::unroll::build;
+use cuda_std::{gpu_only, unrolled};
+
+/// What brings a sum of exponentials back.
+const UNSHIFTED: f32 = 1.0 / (1u32 << SHIFT) as f32;
+
+/// Blocks of keys whose products are summed in the tensor core, before they are added to the others.
+const BLOCKS_OF_PART: u32 = 4;
+
+/// Whether there is memory for the sums of parts.
+pub(super) const fn has_parts(depth: usize) -> bool {
+    depth <= 128
+}
+
+/// Bytes of the sums of parts, of rows of `depth` elements.
+pub(super) const fn bytes_of_parts(depth: usize) -> usize {
+    if has_parts(depth) { ROWS_OF_TILE * depth * size_of::<f32>() } else { 0 }
+}
+
+/// Computes this consumer's rows of the tiles of this block.
+///
+/// # Safety
+/// All threads of a consumer call this together, with what the producer goes by.
+#[gpu_only]
+#[inline(always)]
+pub(super) unsafe fn all<
+    T,
+    C,
+    const D: usize,
+    const BOXES: usize,
+    const E: usize,
+    const N: usize,
+    const F: usize,
+    const G: usize,
+    const S: usize,
+>(
+    block: Block<ROWS_OF_TILE, BOXES, N, S>,
+    (schedule, problem, batches): (&Schedule, &Problem, Batches<'_>),
+    (score, scales): (C, HeadScales<'_>),
+    output: Output<'_, T>,
+    own: usize,
+) where
+    T: Half,
+    C: Score,
+    Columns<N>: Instruction<E4m3, E4m3, f32>,
+    Columns<D>: Instruction<E4m3, E4m3, f32>,
+{
+    let (row, column) = Accumulator::<f32, D>::position(thread_in_warpgroup(), 0);
+    // SAFETY: one thread of each consumer releases a stage.
+    let mut shared = unsafe { (block.queries.consumer(), block.ring.consumer()) };
+    let len = schedule.len(problem);
+    let (mut index, mut tiles) = (thread::block_idx_x(), block.queue.consumer());
+    let tile = |index| {
+        let sizes = (ROWS_OF_TILE as u32, N as u32);
+        let work = schedule.work(problem, score, index, sizes, batches);
+        let (scaled, of_values) = scales.applied(problem, &work);
+        (work, scaled, of_values * UNSHIFTED)
+    };
+    // SAFETY: the caller's promise. All threads of all consumers take the same turns.
+    unsafe {
+        if own == 1 {
+            arrive_at_barrier(TURNS, BOTH);
+        }
+        while index < len {
+            let (work, scaled, _) = tile(index);
+            let first = work.row + (own * ROWS + row) as u32;
+            let factor = factor_of::<C>(&scaled);
+            let (problem, work, lists) = (&scaled, &work, batches.lists);
+            let own_rows = OwnRows { problem, work, score, lists, factor, own, row: first, column };
+            let (mut rows, mut sums) = (Rows::EMPTY, Accumulator::<f32, D>::zeroed());
+            add::<C, D, BOXES, N, F, G, S>(&own_rows, &mut shared, &mut sums, &mut rows);
+            let totals = rows.whole_sums().map(|sum| sum * UNSHIFTED);
+            // Computed again, so that it takes no registers until here.
+            let (work, scaled, of_values) = tile(unmerged(index));
+            let first = work.row + (own * ROWS + row) as u32;
+            let to = output.with_factors((factor_of::<C>(&scaled), of_values));
+            write::<T, D, E>(&sums, &to, &work, (first, column), (rows.max, totals));
+            index = tiles.take();
+        }
+        if own == 0 {
+            // The last turn, which nothing takes.
+            sync_at_barrier(TURNS, BOTH);
+        }
+    }
+}
+
+/// Multiplies the rows with all of their keys and values.
+///
+/// # Safety
+/// As [`all`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn add<
+    C: Score,
+    const D: usize,
+    const BOXES: usize,
+    const N: usize,
+    const F: usize,
+    const G: usize,
+    const S: usize,
+>(
+    own: &OwnRows<'_, C>,
+    (queries, ring): &mut Shared<ROWS_OF_TILE, BOXES, N, S>,
+    sums: &mut Accumulator<f32, D>,
+    rows: &mut Rows,
+) where
+    Columns<N>: Instruction<E4m3, E4m3, f32>,
+    Columns<D>: Instruction<E4m3, E4m3, f32>,
+{
+    let mut scores = Accumulator::<f32, N>::zeroed();
+    let (first, end) = own.work.blocks;
+    let Some(mut at) = end.checked_sub(1).filter(|last| *last >= first) else { return };
+    // SAFETY: the caller's promise. A stage is released when the products with it are done.
+    unsafe {
+        let mut parts = Parts::<D>::new::<BOXES, N, S>(own.own);
+        let q = queries_of(queries.wait(), own.own);
+        own.begin_turn();
+        multiply_keys::<E4m3, ROWS_OF_TILE, N, BOXES>(&mut scores, q, ring.wait());
+        own.end_turn::<ROWS_OF_TILE>();
+        ring.step();
+        scores.wait::<0>();
+        release(ring, 1);
+        own.exponentials::<N, SHIFT>(&mut scores, rows, at);
+        let mut weights: [[u32; 4]; F] = weights(&scores);
+        while at > first {
+            at -= 1;
+            let [keys, values] = next_two(ring);
+            own.begin_turn();
+            multiply_keys::<E4m3, ROWS_OF_TILE, N, BOXES>(&mut scores, q, keys);
+            multiply_values::<D, BOXES, N, F, G>(sums, weights, values, parts.blocks > 0);
+            own.end_turn::<ROWS_OF_TILE>();
+            scores.wait::<G>();
+            release(ring, 2);
+            let scales = own.exponentials::<N, SHIFT>(&mut scores, rows, at);
+            sums.wait::<0>();
+            release(ring, 1);
+            parts.take(sums);
+            sums.map(|index, sum| sum * scales[index / 2 % 2]);
+            parts.scale(scales);
+            weights = self::weights(&scores);
+        }
+        multiply_values::<D, BOXES, N, F, G>(sums, weights, ring.wait(), parts.blocks > 0);
+        (queries.step(), ring.step());
+        sums.wait::<0>();
+        release(queries, 1);
+        release(ring, 1);
+        parts.finish(sums);
+    }
+}
+
+/// Starts to add products of exponentials and values: `G` groups.
+///
+/// # Safety
+/// As [`all`]; the values are there.
+#[gpu_only]
+#[inline(always)]
+unsafe fn multiply_values<
+    const D: usize,
+    const BOXES: usize,
+    const N: usize,
+    const F: usize,
+    const G: usize,
+>(
+    sums: &mut Accumulator<f32, D>,
+    weights: [[u32; 4]; F],
+    values: *const KeyTile<N, BOXES>,
+    accumulate: bool,
+) where
+    Columns<D>: Instruction<E4m3, E4m3, f32>,
+{
+    const { assert!(F * 32 == N && G * SPAN_OF_VALUES == N && BOXES * 128 == D) };
+    let v = values.cast::<Tile<[[u8; SPAN_OF_VALUES]; D], Swizzle64>>();
+    let v = Descriptor::of_rows(v, 0);
+    unrolled!(G, |span| {
+        let two = [weights[2 * span], weights[2 * span + 1]];
+        let v = v.advanced((span * SPAN_OF_VALUES * D) as u32);
+        // SAFETY: the caller's promise.
+        unsafe { sums.multiply_fragments::<E4m3, E4m3, 2, false>(two, v, accumulate || span > 0) };
+    });
+}
+
+/// The sums of a thread over blocks of keys that are done, in shared memory: the tensor core rounds sums of its own to 13 bits of fraction, so that they stay
+/// short.
+struct Parts<const D: usize> {
+    /// The thread's first sum; the next ones are a warpgroup apart.
+    sums: *mut f32,
+    /// By what those are multiplied, as the maxima grew since: for each of the two rows.
+    scales: [f32; 2],
+    /// Whether there are any.
+    is_written: bool,
+    /// Blocks of keys that the accumulator has.
+    blocks: u32,
+}
+
+impl<const D: usize> Parts<D>
+where
+    Columns<D>: Width<f32>,
+{
+    /// None, of this consumer.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn new<const BOXES: usize, const N: usize, const S: usize>(own: usize) -> Self {
+        let tiles =
+            size_of::<QueryTile<ROWS_OF_TILE, BOXES>>() + S * size_of::<KeyTile<N, BOXES>>();
+        let offset = tiles + (2 + 2 * S) * 8 + queue::BYTES;
+        let first = DynamicSharedArray::<u8, 1024>::get().wrapping_add(offset).cast::<f32>();
+        let sums = first.wrapping_add(own * ROWS * D + thread_in_warpgroup());
+        Self { sums, scales: [1.0; 2], is_written: false, blocks: 0 }
+    }
+
+    /// Counts a block of keys, whose products are done; of enough of them takes the accumulator's sums, so that it begins again.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn take(&mut self, sums: &mut Accumulator<f32, D>) {
+        self.blocks += 1;
+        if has_parts(D) && self.blocks == BLOCKS_OF_PART {
+            // SAFETY: the caller's promise; the memory is this thread's.
+            unsafe {
+                self.add_to(sums);
+                let to = self.sums;
+                sums.map(|index, sum| {
+                    to.add(index * WARPGROUP).write(sum);
+                    sum
+                });
+            }
+            (self.scales, self.is_written, self.blocks) = ([1.0; 2], true, 0);
+        }
+    }
+
+    /// The maxima grew: sums are multiplied by these factors.
+    #[inline(always)]
+    fn scale(&mut self, scales: [f32; 2]) {
+        if has_parts(D) {
+            self.scales = [self.scales[0] * scales[0], self.scales[1] * scales[1]];
+        }
+    }
+
+    /// Adds everything to the accumulator.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn finish(&self, sums: &mut Accumulator<f32, D>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.add_to(sums) }
+    }
+
+    /// Adds the sums of parts to those of an accumulator, if there are any.
+    ///
+    /// # Safety
+    /// As [`all`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn add_to(&self, sums: &mut Accumulator<f32, D>) {
+        if has_parts(D) && self.is_written {
+            let Self { sums: parts, scales, .. } = *self;
+            // SAFETY: this thread wrote them.
+            sums.map(|index, sum| unsafe {
+                parts.add(index * WARPGROUP).read().mul_add(scales[index / 2 % 2], sum)
+            });
+        }
+    }
+}
+
+/// Exponentials as left operands, rounded to nearest. Of the four numbers of a register, two are of keys `8 e` and `8 e + 1` of a thread, and two of the
+/// next `e`: [`values`](super::values) have their keys in the same order.
+#[inline(always)]
+fn weights<const F: usize>(scores: &impl Scores) -> [[u32; 4]; F] {
+    build(|step| {
+        // Sums 4 e + 2 b are of row b.
+        let four = |e: usize, below: usize| {
+            let pair = |e: usize| {
+                u32::from(<E4m3 as Value>::pair(scores.pair(16 * step + 4 * e + 2 * below)))
+            };
+            pair(e) | pair(e + 1) << 16
+        };
+        [four(0, 0), four(0, 1), four(2, 0), four(2, 1)]
+    })
+}
