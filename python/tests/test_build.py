@@ -48,8 +48,9 @@ def crate(tmp_path_factory):
     (folder / "src").mkdir()
     (folder / "Cargo.toml").write_text(MANIFEST)
     (folder / "src/lib.rs").write_text(SOURCE)
-    # The versions that this repository is tested with.
+    # The compiler, and the versions, that this repository is tested with.
     shutil.copy(ROOT / "Cargo.lock", folder)
+    shutil.copy(ROOT / "rust-toolchain.toml", folder)
     return folder
 
 

@@ -145,10 +145,11 @@ impl<C: Score> OwnRows<'_, C> {
             let mut has_values = false;
             while at > first {
                 at -= 1;
-                let [keys, values] = next_two(ring);
                 self.begin_turn();
-                multiply_keys::<T, R, N, BOXES>(&mut scores, q, keys);
-                multiply_values::<T, N, BOXES, D, F>(sums, weights, values, has_values);
+                multiply_keys::<T, R, N, BOXES>(&mut scores, q, ring.wait());
+                ring.step();
+                multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
+                ring.step();
                 self.end_turn::<R>();
                 has_values = true;
                 scores.wait::<1>();
@@ -229,28 +230,6 @@ impl<C: Score> OwnRows<'_, C> {
         let next = if self.own == R / ROWS - 1 { 0 } else { self.own + 1 };
         // SAFETY: the caller's promise.
         unsafe { arrive_at_barrier(TURNS + next as u32, BOTH) }
-    }
-}
-
-/// Waits for the next keys, and for the values of those before, and goes on to what follows.
-///
-/// Both, before products with either start: a thread that waits may have to leave its kernel, and where it could do that between two products, the assembler has the second one
-/// wait for the first.
-///
-/// # Safety
-/// As [`TileConsumer::wait`].
-#[gpu_only]
-#[inline(always)]
-pub(in crate::attention) unsafe fn next_two<T, const S: usize>(
-    ring: &mut TileConsumer<T, S>,
-) -> [*const T; 2] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let first = ring.wait();
-        ring.step();
-        let second = ring.wait();
-        ring.step();
-        [first, second]
     }
 }
 

@@ -3,7 +3,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::hopper::consume::{
-    BOTH, OwnRows, Shared, TURNS, multiply_keys, next_two, queries_of, release, write,
+    BOTH, OwnRows, Shared, TURNS, multiply_keys, queries_of, release, write,
 };
 use super::super::hopper::{Block, Half, KeyTile, QueryTile, SPAN_OF_VALUES, queue};
 use super::super::output::Output;
@@ -143,10 +143,11 @@ unsafe fn add<
         let mut weights: [[u32; 4]; F] = weights(&scores);
         while at > first {
             at -= 1;
-            let [keys, values] = next_two(ring);
             own.begin_turn();
-            multiply_keys::<E4m3, ROWS_OF_TILE, N, BOXES>(&mut scores, q, keys);
-            multiply_values::<D, BOXES, N, F, G>(sums, weights, values, parts.blocks > 0);
+            multiply_keys::<E4m3, ROWS_OF_TILE, N, BOXES>(&mut scores, q, ring.wait());
+            ring.step();
+            multiply_values::<D, BOXES, N, F, G>(sums, weights, ring.wait(), parts.blocks > 0);
+            ring.step();
             own.end_turn::<ROWS_OF_TILE>();
             scores.wait::<G>();
             release(ring, 2);

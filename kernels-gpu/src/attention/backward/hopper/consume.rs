@@ -114,10 +114,10 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             let [of_k, of_v] = [k, keys.wait()].map(|tile| self.rows_of(tile));
             let (mut place, mut at) = (tile.first(), 0);
             while at < tile.len() {
-                // Both, before products with either start: see `next_two` of the forward pass.
-                let (q, d_o) = (queries.wait(), results.wait());
+                let q = queries.wait();
                 let mut scores = Accumulator::<f32, M>::zeroed();
                 multiply_keys::<T, KEYS, M, BOXES>(&mut scores, of_k, q);
+                let d_o = results.wait();
                 let mut gradients = Accumulator::<f32, M>::zeroed();
                 multiply_keys::<T, KEYS, M, BOXES>(&mut gradients, of_v, d_o);
                 // All but the gradients.
