@@ -4,6 +4,8 @@
 //! values.
 
 use cuda_std::number::{E4m3, bf16};
+use kernels_gpu::attention::backward::form::AttentionBackwardKernel;
+use kernels_gpu::attention::form::AttentionKernel;
 use kernels_gpu::attention::{Keys, Lengths};
 
 use super::attention_variants;
@@ -72,13 +74,14 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     for sizes in scale.pick(small, vec![long], vec![long, shared, of_depth(64)]) {
         let is_long = sizes[3] == 8192;
         for (form, band) in [("gradients", Band::ALL), ("gradients-causal", Band::CAUSAL)] {
-            cases.push(backward(form, band, sizes, false).goal_if(is_long, "cuDNN", 1.05));
+            let case = backward(form, band, sizes, false, move |_| band, |_, _| 1.0);
+            cases.push(case.goal_if(is_long, "cuDNN", 1.05));
         }
         for (form, band) in [
             ("gradients-deterministic", Band::ALL),
             ("gradients-deterministic-causal", Band::CAUSAL),
         ] {
-            cases.push(backward(form, band, sizes, true));
+            cases.push(backward(form, band, sizes, true, move |_| band, |_, _| 1.0));
         }
     }
     cases.extend(attention_variants::cases(scale));
@@ -95,12 +98,24 @@ struct Backwards {
     d_v: DeviceBuffer<bf16>,
 }
 
-/// The backward pass: five products in the count of operations, as is usual, whatever is computed again.
-fn backward(form: &'static str, band: Band, sizes: Sizes, deterministic: bool) -> Case {
+/// The backward pass: five products in the count of operations, as is usual, whatever is computed again. Each copy of the data has a functor of its own, made of the seed; it multiplies weights
+/// by `factor(functor, [head of all batches, query, key])`.
+pub(super) fn backward<C>(
+    form: &'static str,
+    band: Band,
+    sizes: Sizes,
+    deterministic: bool,
+    functor_of: impl Fn(u32) -> C + 'static,
+    factor: fn(C, [usize; 3]) -> f64,
+) -> Case
+where
+    C: AttentionKernel<bf16> + AttentionBackwardKernel<bf16> + 'static,
+{
     let [batches, heads, kv_heads, queries, keys, depth] = sizes;
     let (of_q, of_k) = layouts(sizes);
     let (rows, of_keys) = (batches * heads * queries * depth, batches * kv_heads * keys * depth);
     Case::new(["attention", form, "bf16"], sizes, 2 * (4 * rows + 4 * of_keys), move |gpu, seed| {
+        let functor = functor_of(seed);
         let mut state = Backwards {
             forward: Rigged::new(gpu, sizes, seed)?,
             lse: data::poisoned(gpu, batches * heads * queries)?,
@@ -111,7 +126,7 @@ fn backward(form: &'static str, band: Band, sizes: Sizes, deterministic: bool) -
         };
         let Rigged { q, k, v, o, scratch } = &mut state.forward;
         let (q, k, v) = (Heads::new(&*q, of_q)?, Heads::new(&*k, of_k)?, Heads::new(&*v, of_k)?);
-        let options = Options::new().score(band).lse(&mut state.lse);
+        let options = Options::new().score(functor).lse(&mut state.lse);
         attention_into(gpu, q, k, v, HeadsMut::new(o, of_q)?, options, scratch)?;
         rig(
             state,
@@ -131,18 +146,24 @@ fn backward(form: &'static str, band: Band, sizes: Sizes, deterministic: bool) -
                     k: HeadsMut::new(d_k, of_k)?,
                     v: HeadsMut::new(d_v, of_k)?,
                 };
-                let options = Options::new().score(band);
+                let options = Options::new().score(functor);
                 let options = if deterministic { options.deterministic() } else { options };
                 attention_backward_into(gpu, forward, &*lse, gradients, options, scratch)
             },
-            move |state, _| compare_values(state, band, sizes, seed),
+            move |state, _| compare_values(state, band, sizes, seed, |at| factor(functor, at)),
         )
     })
     .in_operations(operations(band, sizes) / 2 * 5)
 }
 
-/// Compares gradients of a few values with f64, given the logarithms of the sums.
-fn compare_values(state: &Backwards, band: Band, sizes: Sizes, seed: u32) -> Result<(), Fault> {
+/// Compares gradients of a few values with f64, given the logarithms of the sums. Weights are multiplied by `factor([head of all batches, query, key])`.
+fn compare_values(
+    state: &Backwards,
+    band: Band,
+    sizes: Sizes,
+    seed: u32,
+    factor: impl Fn([usize; 3]) -> f64,
+) -> Result<(), Fault> {
     let [_, heads, kv_heads, queries, keys, depth] = sizes;
     let lse = state.lse.to_vec()?;
     let scale = 1.0 / f64::from((depth as f32).sqrt());
@@ -168,6 +189,7 @@ fn compare_values(state: &Backwards, band: Band, sizes: Sizes, seed: u32) -> Res
                 let q = values(seed, at, depth);
                 let score: f64 = q.iter().zip(&k).map(|(q, k)| q * k).sum();
                 let weight = (scale * score - f64::from(lse[at])).exp();
+                let weight = weight * factor([at / queries, query, key]);
                 for (sum, d_o) in sums.iter_mut().zip(values(seed + 3, at, depth)) {
                     *sum = (sum.0 + weight * d_o, sum.1 + (weight * d_o).abs());
                 }

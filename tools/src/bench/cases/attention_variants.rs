@@ -1,16 +1,16 @@
 //! Attention of 8-bit floats, with dropout, and under a mask whose empty blocks lists leave out.
 
 use cuda_std::number::{E4m3, bf16};
-use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::attention::{
-    Backward, Band, BlockLists, Dropout, Gradients, HeadScales, Heads, HeadsMut, ListsFor, Options,
-    Place, Score, Strided, attention_backward_into, attention_into, attention_scaled_into,
+    Band, BlockLists, Dropout, HeadScales, Heads, HeadsMut, ListsFor, Options, Place, Score,
+    Strided, attention_into, attention_scaled_into,
 };
 use kernels_gpu::attention::Keys;
 use reference::attention::Rounding;
 
-use super::attention::{Rigged, Sizes, compare_rows, expected_row, layouts, lengths, operations};
-use crate::bench::check::{self, Fault};
+use super::attention::{
+    Rigged, Sizes, backward, compare_rows, expected_row, layouts, lengths, operations,
+};
 use crate::bench::{Case, Scale, data, rig};
 
 /// Of a query's weights a tenth is dropped.
@@ -30,7 +30,8 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     }
     for sizes in scale.pick(small.clone(), vec![long], vec![long]) {
         cases.push(dropout(sizes));
-        cases.push(dropout_gradients(sizes));
+        let form = "dropout-gradients";
+        cases.push(backward(form, Band::ALL, sizes, false, dropout_of, factor_of));
     }
     for sizes in scale.pick(small, vec![long], vec![long]) {
         cases.push(strided(sizes));
@@ -77,6 +78,14 @@ fn dropout_of(seed: u32) -> Dropout<Band> {
     Dropout::new(Band::ALL, DROPPED, u64::from(seed), 0)
 }
 
+/// What dropout multiplies a weight by.
+fn factor_of(functor: Dropout<Band>, [head, query, key]: [usize; 3]) -> f64 {
+    match functor.kept.keeps_weight(head as u32, query as u32, key as u32) {
+        true => f64::from(functor.kept.factor()),
+        false => 0.0,
+    }
+}
+
 fn dropout(sizes: Sizes) -> Case {
     let (of_q, of_k) = layouts(sizes);
     let [.., queries, _, depth] = sizes;
@@ -94,79 +103,13 @@ fn dropout(sizes: Sizes) -> Case {
             },
             move |state, _| {
                 compare_rows(&state.o, depth, Rounding::BF16, |row| {
-                    let (head, query) = ((row / queries) as u32, (row % queries) as u32);
-                    let keeps = |key| functor.kept.keeps_weight(head, query, key as u32);
-                    let factor = |key| {
-                        if keeps(key) { f64::from(functor.kept.factor()) } else { 0.0 }
-                    };
+                    let factor = |key| factor_of(functor, [row / queries, row % queries, key]);
                     expected_row::<bf16>(sizes, seed, row, |_, score| score, factor)
                 })
             },
         )
     })
     .in_operations(operations(Band::ALL, sizes))
-}
-
-/// What the gradients of a benchmark of dropout are in.
-struct Gradient {
-    forward: Rigged,
-    lse: DeviceBuffer<f32>,
-    d_o: DeviceBuffer<bf16>,
-    outputs: [DeviceBuffer<bf16>; 3],
-}
-
-fn dropout_gradients(sizes: Sizes) -> Case {
-    let [batches, heads, kv_heads, queries, keys, depth] = sizes;
-    let (of_q, of_k) = layouts(sizes);
-    let (rows, of_keys) = (batches * heads * queries * depth, batches * kv_heads * keys * depth);
-    let name = ["attention", "dropout-gradients", "bf16"];
-    Case::new(name, sizes, 2 * bytes_of(sizes), move |gpu, seed| {
-        let functor = dropout_of(seed);
-        let new = |len| data::poisoned(gpu, len);
-        let mut state = Gradient {
-            forward: Rigged::new(gpu, sizes, seed)?,
-            lse: data::poisoned(gpu, batches * heads * queries)?,
-            d_o: data::normal(gpu, rows, seed + 3)?,
-            outputs: [new(rows)?, new(of_keys)?, new(of_keys)?],
-        };
-        let Rigged { q, k, v, o, scratch } = &mut state.forward;
-        let (q, k, v) = (Heads::new(&*q, of_q)?, Heads::new(&*k, of_k)?, Heads::new(&*v, of_k)?);
-        let options = Options::new().score(functor).lse(&mut state.lse);
-        attention_into(gpu, q, k, v, HeadsMut::new(o, of_q)?, options, scratch)?;
-        rig(
-            state,
-            |state, _| state.outputs.iter_mut().try_for_each(data::poison),
-            move |state, gpu| {
-                let Gradient { forward, lse, d_o, outputs: [d_q, d_k, d_v] } = state;
-                let Rigged { q, k, v, o, scratch } = forward;
-                let forward = Backward {
-                    q: Heads::new(&*q, of_q)?,
-                    k: Heads::new(&*k, of_k)?,
-                    v: Heads::new(&*v, of_k)?,
-                    o: Heads::new(&*o, of_q)?,
-                    d_o: Heads::new(&*d_o, of_q)?,
-                };
-                let gradients = Gradients {
-                    q: HeadsMut::new(d_q, of_q)?,
-                    k: HeadsMut::new(d_k, of_k)?,
-                    v: HeadsMut::new(d_v, of_k)?,
-                };
-                let options = Options::new().score(functor);
-                attention_backward_into(gpu, forward, &*lse, gradients, options, scratch)
-            },
-            |state, _| all_are_finite(&state.outputs),
-        )
-    })
-    .in_operations(operations(Band::ALL, sizes) / 2 * 5)
-}
-
-/// Refuses gradients that were not written: poison is not a number. (Tests compare them with f64.)
-fn all_are_finite(gradients: &[DeviceBuffer<bf16>]) -> Result<(), Fault> {
-    gradients.iter().try_for_each(|gradient| {
-        check::for_samples(gradient, |_, found: bf16| {
-            check::near("gradient", found.to_f64(), 0.0, f64::from(f32::MAX))
-        })
-    })
 }
 
 /// A sparse mask, with lists that were made before.
