@@ -158,22 +158,11 @@ enum Relation {
     Race(Conflict),
 }
 
-#[inline]
 fn relation(view: &impl HappensBefore, new: &ShadowAccess, old: &ShadowAccess) -> Relation {
     let (low, high) = (new.start.max(old.start), new.end.min(old.end));
     if low >= high {
         return Relation::Apart;
     }
-    relation_of_shared(view, new, old, (low, high))
-}
-
-/// As [`relation`], of accesses that share the bytes from `low` to `high`.
-fn relation_of_shared(
-    view: &impl HappensBefore,
-    new: &ShadowAccess,
-    old: &ShadowAccess,
-    (low, high): (u8, u8),
-) -> Relation {
     if old.block == new.block && (old.tick <= view.floor() || new.has_same_threads(old)) {
         return Relation::Ordered;
     }
