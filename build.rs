@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if env::var_os("CARGO_FEATURE_OPS").is_none() {
         println!("cargo::rerun-if-changed=build.rs");
     } else if Path::new(SOURCES).exists() {
-        CudaBuilder::new(SOURCES).archs(archs()).embed()?;
+        // Plain, they are 150 MB of each of the hundred executables that a debug build of all tests and examples links.
+        CudaBuilder::new(SOURCES).archs(archs()).pack(true).embed()?;
     } else if env::var_os("CARGO_FEATURE_COMPILE_KERNELS").is_some() {
         CudaBuilder::new(copied_sources()?).archs(archs()).embed()?;
     } else {
