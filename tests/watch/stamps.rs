@@ -82,14 +82,17 @@ pub fn one(words: &[u32]) -> u32 {
     words[0]
 }
 
-/// The next event for which `pick` gives something. Fails where none comes in a minute.
+/// How long an event may take. A build waits for the lock of those of other tests, and for a processor.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The next event for which `pick` gives something. Fails where none comes in five minutes.
 #[track_caller]
 pub fn next<T>(
     events: &Receiver<ReloadEvent>,
     mut pick: impl FnMut(ReloadEvent) -> Option<T>,
 ) -> T {
     loop {
-        let event = events.recv_timeout(Duration::from_secs(60)).expect("an event");
+        let event = events.recv_timeout(PATIENCE).expect("an event");
         if let Some(picked) = pick(event) {
             return picked;
         }
