@@ -165,6 +165,9 @@ mod tests {
         let text = check_alike("product", "K", &other).unwrap_err().to_string();
         assert!(text.contains("rank 2 says K = 7 and rows [4, 4]"), "{text}");
         assert!(text.contains("rank 0 K = 8 and rows [4, 4]"), "{text}");
+        let rows = [alike[0], &[8, 0, 3, 132, 4, 5]];
+        let text = check_alike("product", "K", &rows).unwrap_err().to_string();
+        assert!(text.contains("rank 1 says K = 8 and rows [4, 5]"), "{text}");
         let pieces = [&[8, 2, 3, 132, 4, 4][..], &[8, 3, 3, 132, 4, 4]];
         let text = check_alike("product", "K", &pieces).unwrap_err().to_string();
         assert!(text.contains("in 3 pieces"), "{text}");
