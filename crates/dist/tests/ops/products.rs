@@ -144,6 +144,7 @@ pub fn check(ranks: &Communicator, seed: u64) -> DistResult<()> {
     }
     for pieces in [1, 3] {
         epilogues_come_after_all_sums(ranks, &mut samples, pieces)?;
+        whole(ranks, &mut samples, pieces)?;
     }
     refusals(ranks)
 }
@@ -280,6 +281,31 @@ where
         "{}",
         case.name()
     );
+    Ok(())
+}
+
+/// D whole on every rank.
+fn whole(ranks: &Communicator, samples: &mut Samples, pieces: usize) -> DistResult<()> {
+    let (gpu, rank, size) = (ranks.gpu(), ranks.rank(), ranks.size());
+    let [m, n, k] = [61, 10, 44];
+    let (rows, inner) = (samples.slabs(m, size, 0), samples.slabs(k, size, 0));
+    let (a, b) = (Known::<Tf32>::new(samples, m, k), Known::<Tf32>::new(samples, k, n));
+    let (x, x_layout) = a.part(gpu, (0..m, inner.range(rank)), Order::RowMajor, 0)?;
+    let (y, y_layout) = b.part(gpu, (inner.range(rank), 0..n), Order::RowMajor, 0)?;
+    let (x, y) = (Matrix::new(&x, x_layout)?, Matrix::new(&y, y_layout)?);
+    let mut plan = RowParallel::<f32>::in_pieces(ranks, &rows, n, pieces)?;
+    let mut out = DeviceBuffer::from_slice(gpu, &vec![7e4f32; m * n])?;
+    let d = MatrixMut::row_major(&mut out, m, n)?;
+    plan.multiply_whole_into(gpu, x, y, d, Options::new().alpha(3.0))?;
+    ranks.synchronize(gpu)?;
+    let layout = MatrixLayout::new(Order::RowMajor, m, n);
+    compare(&out.to_vec()?, &layout, &format!("whole, rows {:?}", rows.lens()), |i, j| {
+        let sum = expected::element([&a.reference(), &b.reference()], (3.0, 0.0), None, (i, j));
+        (sum.value, row_bound::<f32>(size, k, &sum))
+    });
+    let d = MatrixMut::row_major(&mut out, m - 1, n)?;
+    let text = plan.multiply_whole_into(gpu, x, y, d, Options::new()).unwrap_err().to_string();
+    assert!(text.contains("D of rank") && text.contains("60 × 10, and must be 61 × 10"), "{text}");
     Ok(())
 }
 

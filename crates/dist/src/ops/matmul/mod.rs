@@ -7,8 +7,8 @@
 //!
 //! They are the column-parallel and the row-parallel layer of M. Shoeybi et al., *Megatron-LM: training multi-billion parameter language
 //! models using model parallelism*, 2019, with the activations between layers split by rows (sequence parallelism: V. Korthikanti et
-//! al., *Reducing activation recomputation in large transformer models*, 2022). A layer whose result is to be whole on every rank gathers
-//! it afterwards ([`all_gather_uneven`](Communicator::all_gather_uneven)), which moves as many bytes as an all-reduce.
+//! al., *Reducing activation recomputation in large transformer models*, 2022). Where the result of a layer is to be
+//! whole on every rank, its shares are [gathered](RowParallel::multiply_whole_into), which moves as many bytes as an all-reduce in all.
 //!
 //! ```
 //! use cuda_std::bf16;

@@ -14,6 +14,7 @@ use super::{check_sizes, has_no_gaps};
 use crate::communicator::Communicator;
 use crate::element::{Element, Reduction};
 use crate::error::DistResult;
+use crate::ops::parts::divide;
 use crate::ops::shares::Shares;
 
 const OPERATION: &str = "a row-parallel product";
@@ -125,6 +126,45 @@ impl<D: Element> RowParallel<D> {
                 (_, 1) => self.scattered(on, [a, b], d, options),
                 _ => self.overlapped(on, [a, b], d, options),
             }
+        })
+    }
+
+    /// As [`multiply_into`](Self::multiply_into), with all rows of D on every rank, in place of an all-reduce: the shares are gathered after the
+    /// product, in their places. `options` are those of all rows; D, `[rows of all, n]`, is row-major without gaps.
+    ///
+    /// # Errors
+    /// As [`multiply_into`](Self::multiply_into) and [`Communicator::broadcast`].
+    pub fn multiply_whole_into<T: Factor, E>(
+        &mut self,
+        on: &impl AsStream,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+        mut d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+    {
+        let (ranks, rows, layout) = (self.ranks.clone(), self.pieces.rows.clone(), d.layout());
+        ranks.attempt(|| {
+            let all = (rows.total(), self.n);
+            check_sizes(&ranks, OPERATION, ("D", &layout), all, "it is whole on all ranks")?;
+            if !has_no_gaps(&layout) {
+                let reason =
+                    format!("D, which is {layout} and whole, is to be row-major without gaps");
+                return Err(GpuError::InvalidArgument { operation: OPERATION, reason }.into());
+            }
+            let own = rows.range(ranks.rank());
+            let options = options.rows(&layout, own.clone())?;
+            self.multiply_into(on, a, b, d.rows_mut(own), options)?;
+            let lens = (0..ranks.size()).map(|rank| (rank, rows.len_of(rank) * self.n));
+            let mut parts = divide(d.memory_mut(), lens);
+            let mut group = ranks.group().counted();
+            for (rank, part) in parts.iter_mut().filter(|(_, part)| !part.is_empty()) {
+                group = group.broadcast(part, *rank)?;
+            }
+            group.enqueue(on)
         })
     }
 
