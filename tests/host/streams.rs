@@ -199,6 +199,35 @@ fn parts_that_streams_adopt_do_not_wait_for_each_other() -> GpuResult<()> {
     Ok(())
 }
 
+/// What reads memory at home does not wait for what reads it on a stream that has adopted it, nor the other way; later writes wait for both.
+#[test]
+fn reads_that_a_stream_adopts_go_on_beside_those_at_home() -> GpuResult<()> {
+    let (home, stream) = (gpu().create_stream()?, gpu().create_stream()?);
+    let mut words = DeviceBuffer::from_slice(&home, &[3u32; LEN])?;
+    churn(&home, &mut words, ROUNDS)?;
+    let mut at_home = DeviceBuffer::<u32>::zeroed(&home, LEN)?;
+    let mut adopted = DeviceBuffer::<u32>::zeroed(&stream, LEN)?;
+    for waits in [&home, &stream] {
+        let (open, gate) = channel::<()>();
+        let other = if std::ptr::eq(waits, &home) { &stream } else { &home };
+        stream.rehome_reads(words.as_slice(), |lent| {
+            drop(waits.launch_host_func(move || gate.recv().is_ok())?);
+            at_home.copy_from_device(&words)?;
+            adopted.copy_from_device(lent)?;
+            assert!(other.synchronize_timeout(Duration::from_secs(60))?, "it waits");
+            assert!(!waits.is_idle()?);
+            Ok(())
+        })?;
+        churn(&home, &mut words, 1)?;
+        assert!(!home.is_idle()?, "the write does not wait");
+        open.send(()).expect("the stream waits for it");
+        let round = if std::ptr::eq(waits, &home) { ROUNDS } else { ROUNDS + 1 };
+        assert_eq!(at_home.to_vec()?, [churned(3, round); LEN]);
+        assert_eq!(adopted.to_vec()?, [churned(3, round); LEN]);
+    }
+    Ok(())
+}
+
 #[test]
 fn parts_are_given_back_also_by_what_fails() -> GpuResult<()> {
     let (home, a, b) = (gpu().create_stream()?, gpu().create_stream()?, gpu().create_stream()?);

@@ -217,6 +217,22 @@ pub enum DistError {
         found: usize,
     },
 
+    /// Ranks do not agree on the shapes of what they compute together.
+    #[cfg(feature = "ops")]
+    #[error(
+        "{operation}: rank {rank} says {found}, and rank 0 {expected}: they must be the same on all ranks"
+    )]
+    UnlikeShapes {
+        /// The operation.
+        operation: &'static str,
+        /// The first rank that says something else than rank 0.
+        rank: u32,
+        /// What it says.
+        found: String,
+        /// What rank 0 says.
+        expected: String,
+    },
+
     /// A buffer cannot be divided among the ranks.
     #[error(
         "{operation}: {what} has {found} elements, which is not a multiple of the {ranks} ranks"

@@ -35,7 +35,7 @@
 //! [`Communicator::backend`] says which it is. `ferrowarp dist demo` runs [`self_test`] on all ranks.
 //!
 //! With the feature `ops`, the module `ops` has operations on distributed data: reductions, histograms, scans, sorts, transposes,
-//! stencils with halos, particles that migrate, sparse products.
+//! stencils with halos, particles that migrate, sparse products, matrix products.
 //!
 //! # Ranks that are lost
 //!
@@ -91,3 +91,8 @@ pub use error::{DistError, DistResult, Loss};
 pub use self_test::{Checked, self_test};
 pub use transport::{Backend, Choice};
 pub use world::World;
+
+/// The chapter's examples are tests.
+#[cfg(all(doctest, feature = "ops"))]
+#[doc = include_str!("../../../book/src/many-gpus.md")]
+struct Chapter;

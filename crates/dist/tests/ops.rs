@@ -4,8 +4,12 @@
 
 #[path = "collectives/launcher.rs"]
 mod launcher;
+#[path = "ops/products.rs"]
+mod products;
 #[path = "collectives/program.rs"]
 mod program;
+#[path = "domains/samples.rs"]
+mod samples;
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,6 +34,7 @@ fn check_all(world: &World) -> DistResult<()> {
     assert!(checked.len() >= 10, "{} operations", checked.len());
     assert!(checked.iter().all(|row| row.wrong == 0), "{world}: wrong results, seed {seed}");
     lengths_are_checked(&ranks, &gpu)?;
+    products::check(&ranks, seed)?;
     large_transposes(&ranks, &gpu)?;
     large_sorts(&ranks, &gpu, seed)?;
     ranks.barrier(&gpu)?;

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 
 use super::{Stream, StreamInner};
 use crate::error::GpuResult;
-use crate::memory::DeviceSliceMut;
+use crate::memory::{DeviceSlice, DeviceSliceMut};
 
 impl Stream {
     /// Makes this stream the home of `memory` while `work` runs.
@@ -44,6 +44,43 @@ impl Stream {
         let back = Back { stream, home };
         // SAFETY: this stream waits for all earlier uses, and `back` lets all later ones wait for it.
         let value = work(unsafe { memory.at_home_of(self.inner()) })?;
+        back.give()?;
+        Ok(value)
+    }
+
+    /// As [`rehome`](Self::rehome), of memory that is only read: what `work` enqueues here reads it beside what other streams read of it
+    /// meanwhile, `memory`'s own home among them, and neither waits for the other.
+    ///
+    /// ```
+    /// use ferrowarp::{DeviceBuffer, Gpu};
+    ///
+    /// let gpu = Gpu::new()?;
+    /// let words = DeviceBuffer::from_slice(&gpu, &[7u32; 8])?;
+    /// let stream = gpu.create_stream()?;
+    /// let mut copy = DeviceBuffer::zeroed(&stream, 8)?;
+    /// stream.rehome_reads(words.as_slice(), |words| copy.copy_from_device(words))?;
+    /// assert_eq!(copy.to_vec()?, [7; 8]);
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rehome`](Self::rehome).
+    pub fn rehome_reads<T: Pod, R>(
+        &self,
+        memory: DeviceSlice<'_, T>,
+        work: impl FnOnce(DeviceSlice<'_, T>) -> GpuResult<R>,
+    ) -> GpuResult<R> {
+        let (stream, home) = (&**self.inner(), &**memory.home());
+        home.check_device(stream.context(), "the memory")?;
+        if home.handle == stream.handle {
+            return work(memory);
+        }
+        stream.wait_stream(home)?;
+        let back = Back { stream, home };
+        let (address, len) = (memory.as_device_ptr().address(), memory.len());
+        // SAFETY: this stream waits for all earlier writes, the borrow keeps later ones away until `work` has ended, and `back` lets those
+        // wait for it.
+        let value = work(unsafe { DeviceSlice::new(self.inner(), address, len) })?;
         back.give()?;
         Ok(value)
     }

@@ -185,12 +185,14 @@ fn a_demo_of_one_rank_is_right_and_one_without_a_launcher_is_refused() {
 
 #[test]
 fn a_bench_of_one_rank_has_all_tables() {
-    let small = ["--sizes", "100,4K", "--keys", "1K", "--matrix", "4K", "--repetitions", "2"];
-    let args = [&["dist", "bench", "--alone"], &small[..]].concat();
+    let small = ["--sizes", "100,4K", "--keys", "1K", "--matrix", "4K", "--product", "64"];
+    let args = [&["dist", "bench", "--alone", "--repetitions", "2"], &small[..]].concat();
     let ended = Place::new().run(&args).success().stderr(is_empty());
     let tables = contains("all-reduce").and(contains("send and receive"));
     let rest = contains("100 B").and(contains("u32 with u32")).and(contains("32 × 32 f32"));
-    ended.stdout(tables.and(rest));
+    let products =
+        contains("all-gather and product, 64³ bf16").and(contains("reduce-scatter, 64³"));
+    ended.stdout(tables.and(rest).and(products));
     Place::new().run(&["dist", "bench", "--max", "1X"]).code(2).stderr(contains("not a unit"));
 }
 

@@ -165,8 +165,8 @@ impl Communicator {
     }
 
     /// Whether the ranks reach each other's memory, as those of up to 8 devices of one host do over NCCL, with the feature `ops`:
-    /// then sums of small messages are faster ([`all_reduce`](Self::all_reduce)), and so are transposes of large matrices and sorts of many keys.
-    /// `FERROWARP_DIST_PEERS=0` turns it off. All members answer alike.
+    /// then sums of small messages are faster ([`all_reduce`](Self::all_reduce)), and so are transposes of large matrices and sorts of many keys;
+    /// copy engines move the pieces of matrix products. `FERROWARP_DIST_PEERS=0` turns it off. All members answer alike.
     #[must_use]
     pub fn has_peer_memory(&self) -> bool {
         #[cfg(feature = "ops")]

@@ -15,10 +15,12 @@
 //! | [`stencil`] | a slab of a grid | the slab some steps later |
 //! | [`particles`] | the particles in its slab | those in its slab some steps later |
 //! | [`spmv`] | rows of a matrix, its share of a vector | its share of the product |
+//! | [`matmul`] | rows of A and columns of B, or columns of A and rows of B | columns, or rows, of the product |
 //!
 //! Results of arrays, grids and particles depend on the input and the shares alone: they have the same bits in every run.
 
 pub mod histogram;
+pub mod matmul;
 mod memory;
 pub mod particles;
 mod parts;
@@ -31,6 +33,7 @@ pub mod spmv;
 pub mod stencil;
 pub mod transpose;
 
+pub use matmul::{ColumnParallel, RowParallel};
 pub use particles::SlabParticles;
 pub use self_test::self_test;
 pub use shares::Shares;

@@ -89,7 +89,6 @@ pub(crate) struct Landing<'a> {
     pub(crate) land: Land<'a>,
 }
 
-#[cfg(test)]
 impl Landing<'_> {
     /// Bytes that are copied to an address.
     pub(crate) fn of_bytes(from: u32, to: u64, bytes: usize) -> Self {

@@ -10,11 +10,12 @@
 
 use std::fmt;
 
+use bytemuck::Pod;
 use kernels_gpu::matmul::hopper::{ROWS_OF_TILE, blocks_at_once, depth};
 use kernels_gpu::matmul::{form, skinny, warps};
 
-use super::PARTIAL_ALIGN;
 use super::tuning::Tuning;
+use super::{Options, PARTIAL_ALIGN};
 use crate::device::DeviceInfo;
 use crate::error::GpuResult;
 
@@ -37,6 +38,16 @@ impl Machine {
     pub const fn untuned(info: &DeviceInfo) -> Self {
         let &DeviceInfo { multiprocessors, compute_capability, .. } = info;
         Self { multiprocessors, compute_capability, tuning: None }
+    }
+
+    /// As far as `options` allow it. What was measured on all of its multiprocessors does not hold for fewer.
+    pub fn limited<D: Pod, E>(self, options: &Options<'_, D, E>) -> Self {
+        match options.most_multiprocessors.max(1) {
+            most if most < self.multiprocessors => {
+                Self { multiprocessors: most, tuning: None, ..self }
+            }
+            _ => self,
+        }
     }
 
     /// Whether the device has `wgmma`, which is an instruction of one architecture.
@@ -621,6 +632,15 @@ mod tests {
             let found = choice(n, n, n);
             assert_eq!((found.kernel, found.splits), (WIDE, 1), "{n}");
         }
+    }
+
+    #[test]
+    fn multiprocessors_are_left_to_others() {
+        let limited = |most| H200.limited(&Options::<f32>::new().most_multiprocessors(most));
+        let blocks = |most| Choice::new(&limited(most), [8192; 3], 1, Allows::ALL).blocks;
+        assert_eq!([blocks(116), blocks(132), blocks(500), blocks(0)], [116, 132, 132, 1]);
+        let least = Options::<f32>::new().most_multiprocessors(9).most_multiprocessors(20);
+        assert_eq!(H200.limited(&least).multiprocessors, 9);
     }
 
     #[test]

@@ -76,7 +76,7 @@ where
         return Ok(());
     }
     let stream = on.as_stream();
-    let machine = Machine::untuned(stream.inner().context().info());
+    let machine = Machine::untuned(stream.inner().context().info()).limited(&options);
     this.problem.b.batch = y.batch_stride as u64;
     this.b.strides.batch = y.batch_stride as u64;
 

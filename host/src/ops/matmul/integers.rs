@@ -48,7 +48,7 @@ where
         return Ok(());
     }
     let stream = on.as_stream();
-    let machine = Machine::untuned(stream.inner().context().info());
+    let machine = Machine::untuned(stream.inner().context().info()).limited(&options);
     let all = || this.unsplit_choices(&machine, size_of::<T>(), TILES);
     let best = || fastest(all().into_iter()).unwrap_or(Choice::NONE);
     let choice = this.pick::<T, D, Plain>(&options, best, all)?;

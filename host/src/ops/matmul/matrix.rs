@@ -1,6 +1,7 @@
 //! Views of device memory as matrices.
 
 use std::fmt;
+use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_std::launch::RawSlice;
@@ -118,6 +119,13 @@ impl MatrixLayout {
         Self { rows: self.columns, columns: self.rows, order: self.order.transposed(), ..self }
     }
 
+    /// These rows of each matrix, and where the first of their elements is in the memory of all.
+    fn rows_of(self, rows: &Range<usize>) -> (Self, usize) {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {self}");
+        let of_row = if self.order == Order::RowMajor { self.leading } else { 1 };
+        (Self { rows: rows.len(), ..self }, rows.start * of_row)
+    }
+
     /// Where the elements are, as kernels take it.
     pub(super) const fn strides(&self) -> Strides {
         let (leading, batch) = (self.leading as u64, self.batch_stride as u64);
@@ -224,6 +232,47 @@ views! {
     MatrixMut DeviceSliceMut;
 }
 
+impl<'a, T: Pod> Matrix<'a, T> {
+    /// The memory, which begins with the first element.
+    #[must_use]
+    pub fn memory(&self) -> DeviceSlice<'a, T> {
+        self.memory
+    }
+
+    /// Some of its rows, of each matrix of a batch.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn rows(self, rows: Range<usize>) -> Self {
+        let (layout, start) = self.layout.rows_of(&rows);
+        let len = layout.span();
+        // No rows, or columns, are nowhere: the last one may end before the next would begin.
+        let memory = self.memory.slice(if len == 0 { 0..0 } else { start..start + len });
+        Self { memory, layout }
+    }
+}
+
+impl<T: Pod> MatrixMut<'_, T> {
+    /// The memory, which begins with the first element.
+    #[must_use]
+    pub fn memory_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        self.memory.slice_mut(..)
+    }
+
+    /// Some of its rows, of each matrix of a batch.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn rows_mut(&mut self, rows: Range<usize>) -> MatrixMut<'_, T> {
+        let (layout, start) = self.layout.rows_of(&rows);
+        let len = layout.span();
+        let memory = self.memory.slice_mut(if len == 0 { 0..0 } else { start..start + len });
+        MatrixMut { memory, layout }
+    }
+}
+
 impl<T: Pod> Clone for Matrix<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -282,6 +331,17 @@ mod tests {
             "describing a matrix: a matrix of 3 × 5 has 5 elements in a row, and a leading dimension of 4"
         );
         assert!(text(layout(Order::ColumnMajor, 2)).contains("3 elements in a column"));
+    }
+
+    #[test]
+    fn rows_begin_where_the_order_says() {
+        let of = |order, leading, rows: Range<usize>| {
+            let (rows, start) = layout(order, leading).rows_of(&rows);
+            (rows.rows, start, rows.span())
+        };
+        assert_eq!(of(Order::RowMajor, 8, 1..3), (2, 8, 13));
+        assert_eq!(of(Order::ColumnMajor, 4, 1..3), (2, 1, 18));
+        assert_eq!(of(Order::RowMajor, 8, 3..3).2, 0);
     }
 
     #[test]

@@ -50,6 +50,7 @@ mod grouped;
 mod integers;
 mod matrix;
 mod operands;
+mod options;
 mod scaled;
 mod singles;
 mod steps;
@@ -59,7 +60,7 @@ use bytemuck::Pod;
 use cuda_std::launch::DevicePtr;
 use kernels_gpu::matmul::form::{self, Arguments, MatmulKernel};
 use kernels_gpu::matmul::pack::Packing;
-use kernels_gpu::matmul::{Epilogue, Factor, Plain, Problem, Strides, finish};
+use kernels_gpu::matmul::{Factor, Plain, Problem, Strides, finish};
 
 pub use backward::{
     Activation, activation_gradient_into, activation_gradient_scratch_bytes, backward_into,
@@ -69,6 +70,7 @@ pub use doubles::{double_into, double_scratch_bytes};
 pub use grouped::{grouped_into, grouped_scratch_bytes};
 pub use integers::{integer_choices, integer_into, integer_scratch_bytes};
 pub use matrix::{Matrix, MatrixLayout, MatrixMut, Order};
+pub use options::Options;
 pub use scaled::{Scale, Scales, scaled_choices, scaled_into, scaled_scratch_bytes};
 pub use singles::{three_tf32_choices, three_tf32_into, three_tf32_scratch_bytes};
 pub use steps::{naive_into, registers_into, tiled_into, warps_into};
@@ -81,99 +83,11 @@ use super::scan::unwritten;
 use super::scratch::{Scratch, size_of_parts};
 use super::views::As;
 use crate::error::{GpuError, GpuResult};
-use crate::memory::{DeviceBuffer, DeviceSlice};
+use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
 
 /// What errors name.
 const OPERATION: &str = "multiplying matrices";
-
-/// What a product does beside multiplying: `alpha`, `beta`, C and an epilogue with what it reads.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a, D: Pod, E = Plain> {
-    alpha: f32,
-    beta: f32,
-    c: Option<Matrix<'a, D>>,
-    per_row: Option<DeviceSlice<'a, D>>,
-    per_column: Option<DeviceSlice<'a, D>>,
-    epilogue: E,
-    choice: Option<Choice>,
-    most_scratch_bytes: usize,
-}
-
-impl<D: Pod> Options<'_, D> {
-    /// `D = A·B`.
-    #[must_use]
-    pub fn new() -> Self {
-        let (c, per_row, per_column) = (None, None, None);
-        Self {
-            alpha: 1.0,
-            beta: 0.0,
-            c,
-            per_row,
-            per_column,
-            epilogue: Plain,
-            choice: None,
-            most_scratch_bytes: usize::MAX,
-        }
-    }
-}
-
-impl<D: Pod> Default for Options<'_, D> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<'a, D: Pod, E> Options<'a, D, E> {
-    /// The factor of the product.
-    #[must_use]
-    pub fn alpha(self, alpha: f32) -> Self {
-        Self { alpha, ..self }
-    }
-
-    /// The factor of C. Without [`c`](Self::c), C is what D holds before.
-    #[must_use]
-    pub fn beta(self, beta: f32) -> Self {
-        Self { beta, ..self }
-    }
-
-    /// C, of D's sizes, in either order: for `beta`, and for epilogues that read it.
-    #[must_use]
-    pub fn c(self, c: Matrix<'a, D>) -> Self {
-        Self { c: Some(c), ..self }
-    }
-
-    /// A vector with an element for each row of D, for epilogues that read it.
-    #[must_use]
-    pub fn per_row(self, vector: impl Into<DeviceSlice<'a, D>>) -> Self {
-        Self { per_row: Some(vector.into()), ..self }
-    }
-
-    /// A vector with an element for each column of D, for epilogues that read it.
-    #[must_use]
-    pub fn per_column(self, vector: impl Into<DeviceSlice<'a, D>>) -> Self {
-        Self { per_column: Some(vector.into()), ..self }
-    }
-
-    /// What becomes of each sum: one of [`kernels_gpu::matmul`], or one of your own kernel crate.
-    #[must_use]
-    pub fn epilogue<F: Epilogue>(self, epilogue: F) -> Options<'a, D, F> {
-        let Self { alpha, beta, c, per_row, per_column, choice, most_scratch_bytes, .. } = self;
-        Options { alpha, beta, c, per_row, per_column, epilogue, choice, most_scratch_bytes }
-    }
-
-    /// One of [`choices`], in place of what the cost model takes: where a measurement knows better.
-    #[must_use]
-    pub fn choice(self, choice: Choice) -> Self {
-        Self { choice: Some(choice), ..self }
-    }
-
-    /// The product takes the fastest kernel by the cost model of those that need no more scratch than this, in bytes: there is one for 0.
-    #[must_use]
-    pub fn most_scratch_bytes(self, bytes: usize) -> Self {
-        Self { most_scratch_bytes: bytes, ..self }
-    }
-}
 
 /// `A·B` as a new row-major matrix without gaps: `[batches, m, n]`. Asynchronous.
 ///
@@ -223,7 +137,7 @@ where
         return Ok(());
     }
     let stream = on.as_stream();
-    let machine = Machine::of(stream.inner().context().info())?;
+    let machine = Machine::of(stream.inner().context().info())?.limited(&options);
     prepared.run(stream, &machine, a, b, d, options, scratch)
 }
 

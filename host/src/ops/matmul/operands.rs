@@ -12,6 +12,7 @@ use kernels_gpu::matmul::pack::{Packing, pack};
 use kernels_gpu::matmul::{Epilogue, Factor, Problem, Strides};
 
 use super::choice::{Choice, Tile};
+use super::options::check_c;
 use super::steps::grid_blocks;
 use super::{Matrix, MatrixLayout, MatrixMut, OPERATION, Options};
 use crate::error::{GpuError, GpuResult};
@@ -64,12 +65,9 @@ impl Prepared {
     ) -> GpuResult<Self> {
         let (x, y, z) = (a.layout(), b.layout(), d.layout());
         check_shapes(&x, &y, &z)?;
-        let reads_c = options.beta != 0.0 || E::OPERANDS.c;
-        let c = options.c.filter(|_| reads_c);
+        let c = options.c.filter(|_| options.reads_c());
         let of_c = c.map_or(z, |c| c.layout());
-        if (of_c.rows, of_c.columns) != (z.rows, z.columns) || !repeats(&of_c, z.batches) {
-            return Err(wrong(format!("C is {of_c}, and D is {z}")));
-        }
+        check_c(&of_c, &z)?;
         check_vector(E::OPERANDS.per_row, options.per_row.map(|v| v.len()), z.rows, "row")?;
         check_vector(
             E::OPERANDS.per_column,

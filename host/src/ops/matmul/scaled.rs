@@ -145,7 +145,7 @@ where
         return Ok(());
     }
     let stream = on.as_stream();
-    let machine = Machine::untuned(stream.inner().context().info());
+    let machine = Machine::untuned(stream.inner().context().info()).limited(&options);
     let are_blocks = scales.are_blocks();
     let all = || all_choices::<D>(&this, &machine, are_blocks);
     let best = || fastest(all().into_iter()).unwrap_or(Choice::NONE);

@@ -47,7 +47,7 @@ pub fn three_tf32_into(
         return Ok(());
     }
     let stream = on.as_stream();
-    let machine = Machine::untuned(stream.inner().context().info());
+    let machine = Machine::untuned(stream.inner().context().info()).limited(&options);
     let all = || this.three_tf32_choices(&machine);
     let best = || fastest(all().into_iter()).unwrap_or(Choice::NONE);
     let choice = pick_by(&options, best, all, |choice| this.parts_bytes(choice))?;

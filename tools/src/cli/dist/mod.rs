@@ -23,7 +23,7 @@ pub(super) struct Args {
 enum Command {
     /// Run every collective and every operation over ranks, and check each against the CPU or one device
     Demo(demo::Args),
-    /// Measure collectives by size, sorts and transposes
+    /// Measure collectives by size, sorts, transposes, and matrix products with and without overlap
     Bench(bench::Args),
     /// Heat that spreads over a plate, or waves on one, in slabs on all ranks: one film
     Heat(heat::Args),

@@ -1,6 +1,7 @@
 //! All operations, compared with plain loops over the whole array, which every rank makes for itself.
 
 mod data;
+mod products;
 mod reductions;
 mod scans;
 mod sorts;
@@ -28,5 +29,6 @@ pub fn self_test(
     scans::run(&mut tester)?;
     sorts::run(&mut tester)?;
     transposes::run(&mut tester)?;
+    products::run(&mut tester)?;
     Ok(tester.checked)
 }

@@ -3,6 +3,7 @@
 mod collectives;
 mod measure;
 mod operations;
+mod products;
 mod sizes;
 
 use std::io::Write;
@@ -28,6 +29,9 @@ sample is a batch, and the median of the samples is shown. Algorithm and bus ban
 the time, and that times the part of the size that crosses the link (all-reduce 2 (n - 1) / n; all-gather, reduce-scatter,
 all-to-all, gather and scatter (n - 1) / n; others 1). GB/s are 10^9 bytes a second.
 
+Products are timed alone, without an exchange; with the exchange before or after; and with the exchange beside them, in pieces. The
+ratio is that of the latter two.
+
 On emulated devices sizes are small, and the times are the host's, not those of any GPU.")]
 pub(super) struct Args {
     /// Run as a world of one rank, without a launcher
@@ -48,6 +52,9 @@ pub(super) struct Args {
     /// The size of each rank's part of the matrix that is transposed: 1G, and 16K on emulated devices
     #[arg(long, value_name = "SIZE")]
     matrix: Option<Size>,
+    /// The rows, columns and sums of all ranks in matrix products: 8K, and 256 on emulated devices
+    #[arg(long, value_name = "SIDE")]
+    product: Option<Size>,
 }
 
 /// What is measured.
@@ -56,6 +63,7 @@ struct Plan {
     repetitions: u32,
     keys: usize,
     matrix_bytes: usize,
+    product_side: usize,
 }
 
 impl Args {
@@ -72,6 +80,7 @@ impl Args {
             repetitions: self.repetitions.unwrap_or(if is_emulated { 3 } else { 15 }),
             keys: or(self.keys, 1 << 30, 4 << 10),
             matrix_bytes: or(self.matrix, 1 << 30, 16 << 10),
+            product_side: or(self.product, 8 << 10, 256),
         }
     }
 }
@@ -98,6 +107,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     };
     let link = collectives::run(&bench, &plan.sizes, print)?;
     operations::run(&bench, &plan, link, print)?;
+    products::run(&bench, plan.product_side, print)?;
     end(ranks, &world).map_err(named)
 }
 

@@ -144,7 +144,7 @@ fn transposes(
     printed(&table, print)
 }
 
-fn printed<const N: usize>(table: &Table<N>, print: Print<'_>) -> Result<(), CliError> {
+pub(super) fn printed<const N: usize>(table: &Table<N>, print: Print<'_>) -> Result<(), CliError> {
     let mut lines = Vec::new();
     table.print(&mut lines)?;
     print(format!("{}\n", String::from_utf8_lossy(&lines)))

@@ -1,0 +1,246 @@
+//! Rows of A and columns of B: an all-gather, and a product.
+
+use ferrowarp::memory::DeviceSlice;
+use ferrowarp::ops::matmul::{Matrix, MatrixMut, Options, Order, matmul_into};
+use ferrowarp::ops::{Scratch, copy_pitched, transpose};
+use ferrowarp::{AsStream, DeviceBuffer, Stream};
+use kernels_gpu::matmul::form::MatmulKernel;
+use kernels_gpu::matmul::{Factor, Plain};
+
+use super::link::{self, Link, multiprocessors_beside};
+use super::pieces::{Pieces, Wanted};
+use super::{check_sizes, without_gaps};
+use crate::communicator::Communicator;
+use crate::error::DistResult;
+use crate::ops::memory::unwritten;
+use crate::ops::shares::Shares;
+
+const OPERATION: &str = "a column-parallel product";
+
+/// `D = epilogue(alpha · A·B + beta · C)` of which each rank has some rows of A, and gets the columns of D that its columns of B give: an
+/// all-gather of A, and the product.
+///
+/// ```text
+/// A: [rows of this rank, k]   B: [k, n of this rank]   C, D: [rows of all, n of this rank]
+/// ```
+///
+/// This rank's rows are multiplied while they travel to the others, each piece straight to the rank that is one further, two further and so on;
+/// then the pieces that have come, in the order of their coming. An element of D is summed as [`matmul_into`] sums it: no sum crosses ranks.
+/// So the result has the same bits in every run; with another number of pieces, or of ranks, another kernel may be the fastest, whose sums have
+/// another order. The result of [`matmul_into`] bounds its error.
+///
+/// A plan: what it allocates serves any number of products, one after the other. That is room for A's pieces that come (two of this rank's
+/// neighbours' shares at most; in [one piece](Self::in_pieces) all of A), and a copy of this rank's rows if they have gaps or are column-major.
+pub struct ColumnParallel<T: Factor> {
+    ranks: Communicator,
+    pieces: Pieces,
+    k: usize,
+    link: Link,
+    /// What has come: pieces by turns; in one piece, A.
+    received: Vec<DeviceBuffer<T>>,
+    /// This rank's rows of A, where they have gaps.
+    packed: DeviceBuffer<T>,
+    scratch: Scratch,
+}
+
+impl<T: Factor> ColumnParallel<T> {
+    /// Products of matrices of which each rank has that many `rows` of A, and this rank `n` columns of B. All ranks call it, with the same
+    /// `rows` and `k`. Waits for them.
+    ///
+    /// # Errors
+    /// [`Length`](crate::DistError::Length) if there is not a share for each rank; [`UnlikeShapes`](crate::DistError::UnlikeShapes), on
+    /// all ranks, if `rows` or `k` differ; out of memory.
+    pub fn new(ranks: &Communicator, rows: &Shares, [n, k]: [usize; 2]) -> DistResult<Self> {
+        Self::cut(ranks, rows, [n, k], None)
+    }
+
+    /// As [`new`](Self::new), with each share in that many pieces, the same number on all ranks; 0 counts as 1, of which nothing is multiplied
+    /// before all of A has come.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_pieces(
+        ranks: &Communicator,
+        rows: &Shares,
+        [n, k]: [usize; 2],
+        pieces: usize,
+    ) -> DistResult<Self> {
+        Self::cut(ranks, rows, [n, k], Some(pieces))
+    }
+
+    fn cut(
+        ranks: &Communicator,
+        rows: &Shares,
+        [columns, k]: [usize; 2],
+        pieces: Option<usize>,
+    ) -> DistResult<Self> {
+        ranks.attempt(|| {
+            let multiprocessors = multiprocessors_beside(ranks) as usize;
+            let wanted = Wanted { common: ("K", k), columns, multiprocessors, pieces };
+            let pieces = Pieces::agreed(ranks, OPERATION, rows, wanted)?;
+            let others = ranks.size() as usize - 1;
+            let (count, len) = match (others, pieces.count) {
+                (0, _) => (0, 0),
+                (_, 1) => (1, rows.total() * k),
+                (_, pieces_each) => (others.min(2) * pieces_each, pieces.longest() * k),
+            };
+            let link = Link::new(ranks, pieces.longest() * k * size_of::<T>())?;
+            Ok(Self {
+                received: link::buffers(ranks, count, len)?,
+                packed: DeviceBuffer::zeroed(&link.stream, 0)?,
+                scratch: Scratch::new(ranks.gpu())?,
+                ranks: ranks.clone(),
+                pieces,
+                k,
+                link,
+            })
+        })
+    }
+
+    /// Multiplies: see the type. `options` are those of this rank's columns; their vector of rows and C have the rows of all ranks. All ranks
+    /// call it. Enqueued; over MPI the exchange is done on return.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ferrowarp::GpuError::InvalidArgument) if a matrix does not fit, before anything is enqueued: the message has its
+    /// sizes, those that it must have, and the rank; as [`matmul_into`]; what an [all-gather](Communicator::all_gather_uneven) or
+    /// [sends and receives](Communicator::group) return.
+    pub fn multiply_into<D: bytemuck::Pod, E>(
+        &mut self,
+        on: &impl AsStream,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+        d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, f32>,
+    {
+        let (ranks, on) = (self.ranks.clone(), on.as_stream());
+        ranks.attempt(|| {
+            self.check(&a, &b, &d)?;
+            match (ranks.size(), self.pieces.count) {
+                (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
+                (_, 1) => self.gathered(on, [a, b], d, options),
+                _ => self.overlapped(on, [a, b], d, options),
+            }
+        })
+    }
+
+    /// How many pieces each share is cut into.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.pieces.count
+    }
+
+    fn check<D: bytemuck::Pod>(
+        &self,
+        a: &Matrix<'_, T>,
+        b: &Matrix<'_, T>,
+        d: &MatrixMut<'_, D>,
+    ) -> DistResult<()> {
+        let (ranks, k, rows) = (&self.ranks, self.k, &self.pieces.rows);
+        let (x, y, z) = (a.layout(), b.layout(), d.layout());
+        let own = rows.len_of(ranks.rank());
+        let shares = format_args!("rows are in shares of {:?}, and K is {k}", rows.lens());
+        check_sizes(ranks, OPERATION, ("A", &x), (own, k), shares)?;
+        check_sizes(ranks, OPERATION, ("B", &y), (k, y.columns), format_args!("A is {x}"))?;
+        let both = format_args!("A of all ranks is {} × {k}, and B is {y}", rows.total());
+        check_sizes(ranks, OPERATION, ("D", &z), (rows.total(), y.columns), both)
+    }
+
+    /// The exchange first.
+    fn gathered<D: bytemuck::Pod, E>(
+        &mut self,
+        on: &Stream,
+        [a, b]: [Matrix<'_, T>; 2],
+        d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, f32>,
+    {
+        let Self { ranks, pieces, k, received, packed, scratch, .. } = self;
+        let (own, all) = (packed_rows(on, &a, packed)?, &mut received[0]);
+        let parts = pieces.rows.scaled(*k);
+        let is_even = parts.lens().iter().all(|len| *len == parts.longest());
+        match is_even {
+            true => ranks.all_gather(on, &own, all)?,
+            false => ranks.all_gather_uneven(on, &own, all, parts.lens())?,
+        }
+        let a = Matrix::row_major(&*all, pieces.rows.total(), *k)?;
+        Ok(matmul_into(on, a, b, d, options, scratch)?)
+    }
+
+    /// The exchange beside the products.
+    fn overlapped<D: bytemuck::Pod, E>(
+        &mut self,
+        on: &Stream,
+        [a, b]: [Matrix<'_, T>; 2],
+        mut d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, f32>,
+    {
+        let Self { ranks, pieces, k, link, received, packed, scratch } = self;
+        let (k, own, size, layout) = (*k, ranks.rank(), ranks.size(), d.layout());
+        let buffers = received.len();
+        let options = options.most_multiprocessors(multiprocessors_beside(ranks));
+        let own_rows = pieces.rows.range(own);
+        let of_own = options.rows(&layout, own_rows.clone())?;
+        let stream = link.stream.clone();
+        // The link reads A where it lies, and neither it nor the products wait for each other. It begins after what `on` has now.
+        stream.rehome_reads(a.memory(), |lent| {
+            matmul_into(on, a, b, d.rows_mut(own_rows), of_own, scratch)?;
+            let lent = Matrix::new(lent, a.layout())?;
+            let mut exchange = || -> DistResult<()> {
+                let sent = packed_rows(&stream, &lent, packed)?;
+                let steps =
+                    (1..size).flat_map(|step| (0..pieces.count).map(move |piece| (step, piece)));
+                for (number, (step, piece)) in steps.enumerate() {
+                    let (to, from) = ((own + step) % size, (own + size - step) % size);
+                    let (part, rows) = (pieces.part(own, piece), pieces.place(from, piece));
+                    let buffer = &mut received[number % buffers];
+                    let sent = sent.slice(part.start * k..part.end * k);
+                    let into = buffer.slice_mut(..rows.len() * k);
+                    link.exchange(ranks, (to, sent), (from, into))?;
+                    let a = Matrix::row_major(&*buffer, rows.len(), k)?;
+                    let options = options.rows(&layout, rows.clone())?;
+                    matmul_into(on, a, b, d.rows_mut(rows), options, scratch)?;
+                }
+                Ok(())
+            };
+            Ok(exchange())
+        })?
+    }
+}
+
+/// The rows of a matrix without gaps: where they lie, or their copy.
+fn packed_rows<'a, T: Factor>(
+    on: &Stream,
+    a: &Matrix<'a, T>,
+    packed: &'a mut DeviceBuffer<T>,
+) -> DistResult<DeviceSlice<'a, T>> {
+    if let Some(rows) = without_gaps(a) {
+        return Ok(rows);
+    }
+    let (from, layout) = (a.memory(), a.layout());
+    let (rows, columns) = (layout.rows, layout.columns);
+    if packed.len() != rows * columns {
+        // SAFETY: the copy writes all of it.
+        *packed = unsafe { unwritten(on, rows * columns) }?;
+    }
+    match layout.order {
+        Order::RowMajor => {
+            let mut to = packed.pitched_mut(columns, rows, columns)?;
+            copy_pitched(on, &from, layout.leading, &mut to)?;
+        }
+        Order::ColumnMajor => {
+            transpose::pitched(on, &from, layout.leading, packed, columns, rows, columns)?;
+        }
+    }
+    Ok(packed.as_slice())
+}

@@ -1,0 +1,287 @@
+//! Columns of A and rows of B: a product, and a reduce-scatter.
+
+use std::any::TypeId;
+
+use ferrowarp::ops::Scratch;
+use ferrowarp::ops::matmul::{Matrix, MatrixMut, Options, matmul_into};
+use ferrowarp::{AsStream, DeviceBuffer, GpuError, Stream};
+use kernels_gpu::matmul::form::MatmulKernel;
+use kernels_gpu::matmul::{Factor, Plain};
+
+use super::link::{Link, buffers, multiprocessors_beside};
+use super::pieces::{Pieces, Wanted};
+use super::{check_sizes, has_no_gaps};
+use crate::communicator::Communicator;
+use crate::element::{Element, Reduction};
+use crate::error::DistResult;
+use crate::ops::parts::divide;
+use crate::ops::shares::Shares;
+
+const OPERATION: &str = "a row-parallel product";
+
+/// `D = epilogue(alpha · A·B)` of which each rank has some columns of A and the same rows of B, and gets some rows of D: the products of
+/// all ranks, summed, and their rows in shares, which is a reduce-scatter.
+///
+/// ```text
+/// A: [rows of all, k of this rank]   B: [k of this rank, n]   D: [rows of this rank, n]
+/// ```
+///
+/// A rank may have a `k` of 0. The sum of a share of rows goes around: it begins at the rank after its owner, each rank adds its own product to
+/// what has come of the rank before (as C with a factor of 1), and the owner adds the last one, to which it applies the epilogue. So there is
+/// no C of one's own. (A ring reduce-scatter: P. Patarasuk and X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*,
+/// 2009.) While pieces of one share are under way, those of the next one are multiplied.
+///
+/// # Rounding
+/// Partial sums travel in the type of D: choose `f32` where 16 bits are too few. On its way an element is rounded to that type once for each other
+/// rank, each time by at most half of its distance of numbers, relative to the sum so far, of which the magnitude is at most
+/// `|alpha| Σ |a b|` over all of K; the products between are off as [`matmul_into`] has it. The order of the ranks is fixed, so the bits
+/// are the same in every run. In one piece the backend reduces, in its own order ([`Reduction`]), with the same bound.
+///
+/// A plan: what it allocates serves any number of products, one after the other. That is two of the longest share of D; in
+/// [one piece](Self::in_pieces) a D of all rows, and one of this rank's.
+pub struct RowParallel<D: Element> {
+    ranks: Communicator,
+    pieces: Pieces,
+    n: usize,
+    link: Link,
+    /// Sums of pieces: those that go to the next rank, and those that come of the one before; in one piece those of all rows, and those of
+    /// this rank's.
+    sums: Vec<DeviceBuffer<D>>,
+    scratch: Scratch,
+}
+
+impl<D: Element> RowParallel<D> {
+    /// Products with `n` columns, of whose rows each rank gets that many. All ranks call it, with the same `rows` and `n`. Waits for them.
+    ///
+    /// # Errors
+    /// [`Length`](crate::DistError::Length) if there is not a share for each rank; [`UnlikeShapes`](crate::DistError::UnlikeShapes), on
+    /// all ranks, if `rows` or `n` differ; out of memory.
+    pub fn new(ranks: &Communicator, rows: &Shares, n: usize) -> DistResult<Self> {
+        Self::cut(ranks, rows, n, None)
+    }
+
+    /// As [`new`](Self::new), with each share in that many pieces, the same number on all ranks; 0 counts as 1, of which nothing is exchanged
+    /// before all is multiplied.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_pieces(
+        ranks: &Communicator,
+        rows: &Shares,
+        n: usize,
+        pieces: usize,
+    ) -> DistResult<Self> {
+        Self::cut(ranks, rows, n, Some(pieces))
+    }
+
+    fn cut(
+        ranks: &Communicator,
+        rows: &Shares,
+        n: usize,
+        pieces: Option<usize>,
+    ) -> DistResult<Self> {
+        ranks.attempt(|| {
+            let multiprocessors = multiprocessors_beside(ranks) as usize;
+            let wanted = Wanted { common: ("N", n), columns: n, multiprocessors, pieces };
+            let pieces = Pieces::agreed(ranks, OPERATION, rows, wanted)?;
+            let sums = match (ranks.size(), pieces.count) {
+                (1, _) => Vec::new(),
+                (_, 1) => {
+                    let mut sums = buffers(ranks, 1, rows.total() * n)?;
+                    sums.extend(buffers(ranks, 1, rows.len_of(ranks.rank()) * n)?);
+                    sums
+                }
+                (_, count) => buffers(ranks, 2 * count, pieces.longest() * n)?,
+            };
+            let link = Link::new(ranks, pieces.longest() * n * size_of::<D>())?;
+            let scratch = Scratch::new(ranks.gpu())?;
+            Ok(Self { ranks: ranks.clone(), pieces, n, link, sums, scratch })
+        })
+    }
+
+    /// Multiplies: see the type. `options` are those of this rank's rows of D, without C; `alpha` is the same on all ranks. All ranks call it.
+    /// Enqueued; over MPI the exchange is done on return.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](GpuError::InvalidArgument) if a matrix does not fit, before anything is enqueued: the message has its sizes, those
+    /// that it must have, and the rank; or if `options` read C; as [`matmul_into`]; what a
+    /// [reduce-scatter](Communicator::reduce_scatter_uneven) or [sends and receives](Communicator::group) return.
+    pub fn multiply_into<T: Factor, E>(
+        &mut self,
+        on: &impl AsStream,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+        d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+    {
+        let (ranks, on) = (self.ranks.clone(), on.as_stream());
+        ranks.attempt(|| {
+            self.check(&a, &b, &d, options.reads_c())?;
+            match (ranks.size(), self.pieces.count) {
+                (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
+                (_, 1) => self.scattered(on, [a, b], d, options),
+                _ => self.overlapped(on, [a, b], d, options),
+            }
+        })
+    }
+
+    /// As [`multiply_into`](Self::multiply_into), with all rows of D on every rank, in place of an all-reduce: the shares are gathered after the
+    /// product, in their places. `options` are those of all rows; D, `[rows of all, n]`, is row-major without gaps.
+    ///
+    /// # Errors
+    /// As [`multiply_into`](Self::multiply_into) and [`Communicator::broadcast`].
+    pub fn multiply_whole_into<T: Factor, E>(
+        &mut self,
+        on: &impl AsStream,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+        mut d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+    {
+        let (ranks, rows, layout) = (self.ranks.clone(), self.pieces.rows.clone(), d.layout());
+        ranks.attempt(|| {
+            let all = (rows.total(), self.n);
+            check_sizes(&ranks, OPERATION, ("D", &layout), all, "it is whole on all ranks")?;
+            if !has_no_gaps(&layout) {
+                let reason =
+                    format!("D, which is {layout} and whole, is to be row-major without gaps");
+                return Err(GpuError::InvalidArgument { operation: OPERATION, reason }.into());
+            }
+            let own = rows.range(ranks.rank());
+            let options = options.rows(&layout, own.clone())?;
+            self.multiply_into(on, a, b, d.rows_mut(own), options)?;
+            let lens = (0..ranks.size()).map(|rank| (rank, rows.len_of(rank) * self.n));
+            let mut parts = divide(d.memory_mut(), lens);
+            let mut group = ranks.group().counted();
+            for (rank, part) in parts.iter_mut().filter(|(_, part)| !part.is_empty()) {
+                group = group.broadcast(part, *rank)?;
+            }
+            group.enqueue(on)
+        })
+    }
+
+    /// How many pieces each share is cut into.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.pieces.count
+    }
+
+    fn check<T: Factor>(
+        &self,
+        a: &Matrix<'_, T>,
+        b: &Matrix<'_, T>,
+        d: &MatrixMut<'_, D>,
+        reads_c: bool,
+    ) -> DistResult<()> {
+        let (ranks, n, rows) = (&self.ranks, self.n, &self.pieces.rows);
+        let (x, y, z) = (a.layout(), b.layout(), d.layout());
+        let shares = format_args!("D's rows are in shares of {:?}", rows.lens());
+        check_sizes(ranks, OPERATION, ("A", &x), (rows.total(), x.columns), shares)?;
+        let with_a = format_args!("A is {x}, and N is {n}");
+        check_sizes(ranks, OPERATION, ("B", &y), (x.columns, n), with_a)?;
+        let shares = format_args!("{shares}, A is {x}, and B is {y}");
+        check_sizes(ranks, OPERATION, ("D", &z), (rows.len_of(ranks.rank()), n), shares)?;
+        if reads_c {
+            let reason = "beta or the epilogue reads C, and that is the sum of the other ranks' products here";
+            return Err(GpuError::InvalidArgument {
+                operation: OPERATION,
+                reason: reason.to_owned(),
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// The product first, of all rows.
+    fn scattered<T: Factor, E>(
+        &mut self,
+        on: &Stream,
+        [a, b]: [Matrix<'_, T>; 2],
+        mut d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+    {
+        let Self { ranks, pieces, n, sums, scratch, .. } = self;
+        let n = *n;
+        let (all, own) = sums.split_at_mut(1);
+        let (all, own) = (&mut all[0], &mut own[0]);
+        let to = MatrixMut::row_major(&mut *all, pieces.rows.total(), n)?;
+        matmul_into(on, a, b, to, options.partial_sums(), scratch)?;
+        let is_done = TypeId::of::<E>() == TypeId::of::<Plain>() && has_no_gaps(&d.layout());
+        let parts = pieces.rows.scaled(n);
+        let own_len = parts.len_of(ranks.rank());
+        let mut to = if is_done { d.memory_mut() } else { own.as_mut_slice() };
+        let mut to = to.slice_mut(..own_len);
+        match parts.lens().iter().all(|len| *len == own_len) {
+            true => ranks.reduce_scatter(on, &*all, &mut to, Reduction::Sum)?,
+            false => {
+                ranks.reduce_scatter_uneven(on, &*all, &mut to, parts.lens(), Reduction::Sum)?
+            }
+        }
+        if is_done {
+            return Ok(());
+        }
+        // A product with a K of 0 is the epilogue of C.
+        let (m, sum) = (pieces.rows.len_of(ranks.rank()), &*own);
+        let a = Matrix::row_major(a.memory().slice(..0), m, 0)?;
+        let b = Matrix::row_major(b.memory().slice(..0), 0, n)?;
+        let options = options.beta(1.0).c(Matrix::row_major(sum, m, n)?);
+        Ok(matmul_into(on, a, b, d, options, scratch)?)
+    }
+
+    /// The exchange beside the products.
+    fn overlapped<T: Factor, E>(
+        &mut self,
+        on: &Stream,
+        [a, b]: [Matrix<'_, T>; 2],
+        mut d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        E: MatmulKernel<T, D>,
+        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+    {
+        let Self { ranks, pieces, n, link, sums, scratch } = self;
+        let (n, own, size, layout) = (*n, ranks.rank(), ranks.size(), d.layout());
+        let options = options.most_multiprocessors(multiprocessors_beside(ranks));
+        let (goes, comes) = sums.split_at_mut(pieces.count);
+        let (next, before) = ((own + 1) % size, (own + size - 1) % size);
+        // At step `s` this rank multiplies the rows of the rank `s + 1` before it.
+        let owner = |step: u32| (own + 2 * size - 1 - step) % size;
+        for step in 0..size {
+            for piece in 0..pieces.count {
+                let (goes, comes) = (&mut goes[piece], &mut comes[piece]);
+                let rows = pieces.place(owner(step), piece);
+                let (m, part) = (rows.len(), a.rows(rows));
+                if step + 1 == size {
+                    let rows = pieces.part(own, piece);
+                    let options = options.rows(&layout, rows.clone())?.beta(1.0);
+                    let options = options.c(Matrix::row_major(&*comes, m, n)?);
+                    matmul_into(on, part, b, d.rows_mut(rows), options, scratch)?;
+                    continue;
+                }
+                let mut options = options.partial_sums();
+                if step > 0 {
+                    options = options.beta(1.0).c(Matrix::row_major(&*comes, m, n)?);
+                }
+                let to = MatrixMut::row_major(&mut *goes, m, n)?;
+                matmul_into(on, part, b, to, options, scratch)?;
+                let len = pieces.part(owner(step + 1), piece).len() * n;
+                let (sent, received) = (goes.slice(..m * n), comes.slice_mut(..len));
+                link.exchange(ranks, (next, sent), (before, received))?;
+            }
+        }
+        Ok(())
+    }
+}
