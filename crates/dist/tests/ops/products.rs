@@ -130,7 +130,7 @@ pub fn check(ranks: &Communicator, seed: u64) -> DistResult<()> {
     for (number, [m, n, k]) in [[150, 40, 72], [67, 9, 130], [300, 33, 5]].into_iter().enumerate() {
         for rows in [Shares::even(m, size), samples.slabs(m, size, 0)] {
             let columns = samples.slabs(n, size, 0);
-            for pieces in [Some(1), Some(2), Some(5), None] {
+            for pieces in [Some(1), Some(2), [None, Some(3), Some(5)][number]] {
                 let case =
                     Case { ranks, seed: samples.seed, rows: &rows, columns: &columns, k, pieces };
                 column::<bf16, bf16>(&case, &mut samples, Order::RowMajor, number)?;
@@ -377,18 +377,26 @@ fn refusals(ranks: &Communicator) -> DistResult<()> {
     refused(multiply(of(4, 5)?, of(4, 6)?, [m, 6]), &["B", &own, "4 × 6", "5 × 6"]);
     refused(multiply(of(4, 5)?, of(5, 6)?, [m, 7]), &["D", &own, &format!("{m} × 7"), "5 × 6"]);
     multiply(of(4, 5)?, of(5, 6)?, [m, 6])?;
+    let (a, b, c) = (of(4, 5)?, of(5, 6)?, of(m, 5)?);
+    let mut multiply =
+        |options| plan.multiply_into(gpu, a, b, MatrixMut::row_major(&mut out, m, 6)?, options);
+    refused(multiply(Options::new().beta(1.0).c(c)), &[&format!("C is {m} × 5, and D is {m} × 6")]);
+    multiply(Options::new().c(c))?;
 
     let mut plan = RowParallel::<bf16>::in_pieces(ranks, &rows, 6, 2)?;
     let mut multiply = |a, b, d: [usize; 2], options| {
         let d = MatrixMut::row_major(&mut out, d[0], d[1])?;
         plan.multiply_into::<bf16, Plain>(gpu, a, b, d, options)
     };
-    let none = Options::new();
+    let (none, bias) = (Options::new(), x.slice(..5));
     refused(multiply(of(m + 1, 2)?, of(2, 6)?, [4, 6], none), &["A", &own, &format!("{m} × 2")]);
     refused(multiply(of(m, 2)?, of(3, 6)?, [4, 6], none), &["B", &own, "3 × 6", "2 × 6"]);
     refused(multiply(of(m, 2)?, of(2, 6)?, [4, 5], none), &["D", &own, "4 × 5", "4 × 6"]);
     refused(multiply(of(m, 2)?, of(2, 6)?, [4, 6], none.beta(1.0)), &["reads C"]);
     multiply(of(m, 2)?, of(2, 6)?, [4, 6], none)?;
+    let options = Options::new().epilogue(ColumnBias).per_column(bias);
+    let d = MatrixMut::row_major(&mut out, 4, 6)?;
+    refused(plan.multiply_into(gpu, of(m, 2)?, of(2, 6)?, d, options), &["6", "5"]);
 
     let list = Shares::given(vec![4; size as usize + 1]);
     refused(RowParallel::<f32>::new(ranks, &list, 6).map(drop), &["the list of shares"]);

@@ -12,12 +12,10 @@ use kernels_gpu::matmul::pack::{Packing, pack};
 use kernels_gpu::matmul::{Epilogue, Factor, Problem, Strides};
 
 use super::choice::{Choice, Tile};
-use super::options::check_c;
 use super::steps::grid_blocks;
 use super::{Matrix, MatrixLayout, MatrixMut, OPERATION, Options};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceSliceMut;
-use crate::ops::same_len;
 use crate::ops::tensor_maps::encode;
 use crate::ops::views::{As, AsMut};
 use crate::stream::Stream;
@@ -65,16 +63,8 @@ impl Prepared {
     ) -> GpuResult<Self> {
         let (x, y, z) = (a.layout(), b.layout(), d.layout());
         check_shapes(&x, &y, &z)?;
-        let c = options.c.filter(|_| options.reads_c());
-        let of_c = c.map_or(z, |c| c.layout());
-        check_c(&of_c, &z)?;
-        check_vector(E::OPERANDS.per_row, options.per_row.map(|v| v.len()), z.rows, "row")?;
-        check_vector(
-            E::OPERANDS.per_column,
-            options.per_column.map(|v| v.len()),
-            z.columns,
-            "column",
-        )?;
+        options.check(&z)?;
+        let of_c = options.c.filter(|_| options.reads_c()).map_or(z, |c| c.layout());
         check_own_elements(&z)?;
         let d_raw = d.raw();
         let (left, right) = (a.raw(), b.raw());
@@ -137,16 +127,6 @@ fn check_shapes(a: &MatrixLayout, b: &MatrixLayout, d: &MatrixLayout) -> GpuResu
             Err(wrong(format!("A is {a} and B is {b}: a size of {size}, and the limit is 2^31")))
         }
         None => Ok(()),
-    }
-}
-
-fn check_vector(is_read: bool, len: Option<usize>, expected: usize, of: &str) -> GpuResult<()> {
-    match (is_read, len) {
-        (true, Some(len)) => same_len(OPERATION, expected, len),
-        (true, None) => Err(wrong(format!(
-            "the epilogue reads a vector with an element for each {of} of D, and there is none: `Options::per_{of}`"
-        ))),
-        (false, _) => Ok(()),
     }
 }
 

@@ -123,7 +123,7 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) unless C, if it is read, has D's sizes (the message has both);
-    /// [`SizeMismatch`](GpuError::SizeMismatch) unless the vector has an element for each row of D.
+    /// [`SizeMismatch`](GpuError::SizeMismatch) if a vector of the epilogue has another length than D's rows or columns.
     ///
     /// # Panics
     /// If D has fewer rows.
@@ -131,11 +131,9 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
     where
         E: Epilogue,
     {
-        let c = self.c.filter(|_| self.reads_c());
-        let per_row = self.per_row.filter(|_| E::OPERANDS.per_row);
-        c.map_or(Ok(()), |c| check_c(&c.layout(), of))?;
-        per_row.map_or(Ok(()), |vector| same_len(OPERATION, of.rows, vector.len()))?;
-        let (c, per_row) = (c.map(|c| c.rows(rows.clone())), per_row.map(|own| own.slice(rows)));
+        self.check(of)?;
+        let c = self.c.filter(|_| self.reads_c()).map(|c| c.rows(rows.clone()));
+        let per_row = self.per_row.filter(|_| E::OPERANDS.per_row).map(|own| own.slice(rows));
         Ok(Self { c, per_row, ..self })
     }
 
@@ -152,14 +150,31 @@ impl<D: Pod, E: Epilogue> Options<'_, D, E> {
     pub fn reads_c(&self) -> bool {
         self.beta != 0.0 || E::OPERANDS.c
     }
+
+    /// An error unless C and the vectors, if they are read, have D's sizes.
+    pub(super) fn check(&self, d: &MatrixLayout) -> GpuResult<()> {
+        let c = self.c.filter(|_| self.reads_c()).map_or(*d, |c| c.layout());
+        let repeats = c.batches == d.batches || c.batches == 1;
+        if (c.rows, c.columns) != (d.rows, d.columns) || !repeats {
+            let reason = format!("C is {c}, and D is {d}");
+            return Err(GpuError::InvalidArgument { operation: OPERATION, reason });
+        }
+        let [per_row, per_column] =
+            [self.per_row, self.per_column].map(|own| own.map(|own| own.len()));
+        check_vector(E::OPERANDS.per_row, per_row, d.rows, "row")?;
+        check_vector(E::OPERANDS.per_column, per_column, d.columns, "column")
+    }
 }
 
-/// An error unless C has D's rows and columns, and as many matrices or one.
-pub(super) fn check_c(c: &MatrixLayout, d: &MatrixLayout) -> GpuResult<()> {
-    let repeats = c.batches == d.batches || c.batches == 1;
-    if (c.rows, c.columns) == (d.rows, d.columns) && repeats {
-        return Ok(());
+fn check_vector(is_read: bool, len: Option<usize>, expected: usize, of: &str) -> GpuResult<()> {
+    match (is_read, len) {
+        (true, Some(len)) => same_len(OPERATION, expected, len),
+        (true, None) => {
+            let reason = format!(
+                "the epilogue reads a vector with an element for each {of} of D, and there is none: `Options::per_{of}`"
+            );
+            Err(GpuError::InvalidArgument { operation: OPERATION, reason })
+        }
+        (false, _) => Ok(()),
     }
-    let reason = format!("C is {c}, and D is {d}");
-    Err(GpuError::InvalidArgument { operation: OPERATION, reason })
 }

@@ -119,6 +119,8 @@ impl<T: Factor> ColumnParallel<T> {
         let (ranks, on) = (self.ranks.clone(), on.as_stream());
         ranks.attempt(|| {
             self.check(&a, &b, &d)?;
+            // What does not fit beside A and B is refused before anything is enqueued, too.
+            options.rows(&d.layout(), 0..0)?;
             match (ranks.size(), self.pieces.count) {
                 (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
                 (_, 1) => self.gathered(on, [a, b], d, options),

@@ -121,6 +121,8 @@ impl<D: Element> RowParallel<D> {
         let (ranks, on) = (self.ranks.clone(), on.as_stream());
         ranks.attempt(|| {
             self.check(&a, &b, &d, options.reads_c())?;
+            // What does not fit beside A and B is refused before anything is enqueued, too.
+            options.rows(&d.layout(), 0..0)?;
             match (ranks.size(), self.pieces.count) {
                 (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
                 (_, 1) => self.scattered(on, [a, b], d, options),
