@@ -2,11 +2,13 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use super::super::combine::Writers;
 use super::super::dropout;
 use super::super::output::Output;
 use super::super::scores::{First, left_operands, mask, unmerged};
 use super::super::softmax::Rows;
 use super::super::{Batches, Problem, Schedule, Score, Work};
+use super::queue::Queue;
 use super::{Block, Half, KeyTile, QueryTile, SPAN};
 use crate::prelude::*;
 use bytemuck::Zeroable;
@@ -19,6 +21,10 @@ use cuda_std::{gpu_only, unrolled};
 pub(in crate::attention) const TURNS: u32 = 4;
 /// Threads that meet at one of these: those of the consumer whose turn ends, and of the next one.
 pub(in crate::attention) const BOTH: u32 = 2 * WARPGROUP as u32;
+/// The barrier at which all consumers meet, when they have written their parts of a tile.
+const PARTS: u32 = TURNS + MOST_CONSUMERS;
+/// Consumers of a block at most.
+const MOST_CONSUMERS: u32 = 3;
 
 /// Computes this consumer's rows of the tiles of this block.
 ///
@@ -72,6 +78,7 @@ pub(super) unsafe fn all<
             // Computed again, so that it takes no registers until here.
             let work = schedule.work(problem, score, unmerged(index), sizes, batches);
             write::<T, D, E>(&sums, &output, &work, (row, column), (rows.max, totals));
+            output.finish(&work, R as u32, writers::<R>(block.queue));
             index = tiles.take();
         }
         if own == 0 {
@@ -79,6 +86,15 @@ pub(super) unsafe fn all<
             sync_at_barrier(TURNS, BOTH);
         }
     }
+}
+
+/// The consumers, as those that write a tile of `R` rows.
+#[gpu_only]
+#[inline(always)]
+pub(in crate::attention) fn writers<const R: usize>(queue: Queue) -> Writers {
+    // Nothing that is computed from it is kept in a register while tiles are multiplied.
+    let thread = unmerged(thread::index_in_block()) as usize - WARPGROUP;
+    Writers { thread, threads: R / ROWS * WARPGROUP, barrier: PARTS, word: queue.word() }
 }
 
 /// A consumer's 64 rows of a tile, of which this thread has two.

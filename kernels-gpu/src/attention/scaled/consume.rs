@@ -3,7 +3,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::hopper::consume::{
-    BOTH, OwnRows, Shared, TURNS, multiply_keys, queries_of, release, write,
+    BOTH, OwnRows, Shared, TURNS, multiply_keys, queries_of, release, write, writers,
 };
 use super::super::hopper::{Block, Half, KeyTile, QueryTile, SPAN_OF_VALUES, queue};
 use super::super::output::Output;
@@ -94,6 +94,7 @@ pub(super) unsafe fn all<
             let first = work.row + (own * ROWS + row) as u32;
             let to = output.with_factors((factor_of::<C>(&scaled), of_values));
             write::<T, D, E>(&sums, &to, &work, (first, column), (rows.max, totals));
+            to.finish(&work, ROWS_OF_TILE as u32, writers::<ROWS_OF_TILE>(block.queue));
             index = tiles.take();
         }
         if own == 0 {

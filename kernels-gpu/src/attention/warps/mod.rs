@@ -15,6 +15,7 @@ pub(super) mod products;
 
 use self::copies::Rows as CopiedRows;
 use self::products::{multiply_keys, multiply_values};
+use super::combine::Writers;
 use super::dropout;
 use super::hopper::Half;
 use super::output::Output;
@@ -78,7 +79,7 @@ pub struct Operands<'a, T> {
 /// - The operands have every element that the problem leads to; the table has `problem.pages` entries for each batch, which are as many pages as `problem.keys`
 ///   need.
 /// - The schedule is one of tiles of [`rows_of_tile`] rows.
-/// - `output` has every element that the problem leads to.
+/// - `output` is as [`hopper::attend`](super::hopper::attend) has it.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn attend<
@@ -126,15 +127,15 @@ pub unsafe fn attend<
             let first = (block * KEYS as u32, is_whole);
             own.add::<T, D, COLUMNS, E, G>(&mut sums, &mut rows, [q, k, v], first);
         });
-        if IS_FEW {
-            let warps = warps(D, true);
-            if !join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps) {
-                return;
-            }
+        let (max, threads) = (&mut rows, 32 * warps(D, IS_FEW));
+        if !IS_FEW || join::bring_together(&mut sums, max, factor, shared, warp, threads / 32) {
+            let ([above, below], totals) = (rows.max, rows.whole_sums());
+            write::<T, COLUMNS, 0>(&sums, &output, &work, row, (above, totals[0]), column);
+            write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (below, totals[1]), column);
         }
-        let totals = rows.whole_sums();
-        write::<T, COLUMNS, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
-        write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+        // Barrier 0 is that of the block; all warps have done with the shared memory before.
+        let writers = Writers { thread, threads, barrier: 0, word: shared.cast() };
+        output.finish(&work, rows_of_tile as u32, writers);
     }
 }
 
