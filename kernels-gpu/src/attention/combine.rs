@@ -29,7 +29,7 @@ const LOADED: usize = 16;
 #[derive(Clone, Copy)]
 pub struct Writers {
     /// Which of them this thread is.
-    pub thread: usize,
+    pub thread: u32,
     /// How many they are: whole warps.
     pub threads: usize,
     /// The barrier of the block at which they meet.
@@ -43,8 +43,8 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
     /// one.
     ///
     /// # Safety
-    /// - All writers call this together, after they have written their rows of the tile by [`row`](Output::row), and of each tile once.
-    /// - No other thread uses the barrier, or the word, before they are done with it.
+    /// - All writers call this together, once for each tile, after they have written its rows by [`row`](Output::row).
+    /// - No other thread uses the barrier and the word meanwhile.
     /// - The counters of the tiles are 0 before the launch, whose blocks write all parts of each tile.
     #[gpu_only]
     #[inline(always)]
@@ -55,8 +55,8 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
                 return;
             }
             let end = (work.row + rows).min(work.rows(self.problem));
-            let (warp, lane) = (writers.thread / LANES, writers.thread % LANES);
-            let mut row = work.row + of_first_lane(warp as u32);
+            let (warp, lane) = (writers.thread / LANES as u32, writers.thread as usize % LANES);
+            let mut row = work.row + of_first_lane(warp);
             while row < end {
                 self.combine_row(work, row, lane);
                 row += (writers.threads / LANES) as u32;
@@ -125,8 +125,8 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
     }
 }
 
-/// A number that all lanes of a warp have, of which the assembler sees that they do: the warp stays together where it decides, and what later code computes for the
-/// whole warp is in uniform registers.
+/// A number that all lanes of a warp have, of which the assembler sees that they do: a branch on it does not divide the warp, so that the assembler keeps what later
+/// code computes for the whole warp in uniform registers.
 ///
 /// # Safety
 /// All lanes of the warp call this together.
