@@ -12,6 +12,7 @@ mod attention_large;
 mod attention_lists;
 mod attention_packed;
 mod attention_scaled;
+mod attention_splits;
 mod blur;
 mod copy;
 mod equalize;

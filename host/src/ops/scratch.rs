@@ -8,13 +8,17 @@ use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
+/// Counters, which are 0 between operations.
+pub(super) const COUNTERS: usize = 2048;
+/// Their bytes.
+const COUNTERS_BYTES: usize = COUNTERS * size_of::<u32>();
 /// The states of small scans, which no other operation uses, in bytes.
 const STATES_BYTES: usize = KEPT_WORDS * size_of::<u64>();
 /// Where the bounds of a segment of all elements are: behind the counters and the states.
-const BOUNDS_AT: usize = ALIGN_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
+const BOUNDS_AT: usize = COUNTERS_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
 /// The bounds: 0, and a number that is not less than any length.
 const BOUNDS_BYTES: usize = 2 * size_of::<u64>();
-/// Counters, which are 0 between operations, the states, and the bounds.
+/// The counters, the states, and the bounds.
 const KEPT_BYTES: usize = BOUNDS_AT + ALIGN_BYTES;
 
 /// Scratch memory for the `_into` forms of operations: any of them, one after the other.
@@ -97,7 +101,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// The counters, which are 0 and must be 0 again afterwards, and a part of unknown content for each of
+    /// The [`COUNTERS`], which are 0 and must be 0 again afterwards, and a part of unknown content for each of
     /// `bytes`, which kernels write before they read.
     pub(super) fn parts<const N: usize>(
         &mut self,
@@ -105,7 +109,7 @@ impl Scratch {
         bytes: [usize; N],
     ) -> GpuResult<(DeviceSliceMut<'_, u32>, [DeviceSliceMut<'_, u8>; N])> {
         let (kept, parts) = self.all_parts(on, bytes)?;
-        Ok((kept.narrowed(..ALIGN_BYTES).into_cast()?, parts))
+        Ok((kept.narrowed(..COUNTERS_BYTES).into_cast()?, parts))
     }
 
     /// The bounds of a segment of all elements, as sorts of segments read them, and a part for each of `bytes` as
@@ -131,7 +135,7 @@ impl Scratch {
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
         let (kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            let words = kept.narrowed(ALIGN_BYTES..ALIGN_BYTES + STATES_BYTES).into_cast()?;
+            let words = kept.narrowed(COUNTERS_BYTES..COUNTERS_BYTES + STATES_BYTES).into_cast()?;
             return Ok((TileStates { words }, part));
         }
         let mut words = cleared.into_cast()?;

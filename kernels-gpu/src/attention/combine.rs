@@ -1,83 +1,215 @@
-//! The end of rows whose keys were divided among blocks: the parts are added, each with the weight of its sum of exponentials.
+//! The end of rows whose keys are divided among blocks: the block that writes the last part of a tile adds its parts, each with the weight of its sum of
+//! exponentials, in the same launch.
+//!
+//! Blocks count the parts of a tile as they write them, and none waits for another one: the last to count finds all parts written. (CUDA's sample
+//! `threadFenceReduction`.) The parts are added in the order of the keys, whichever block that is, so that results have the same bits in every run.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::batch::batch_of_row;
-use super::hopper::Half;
-use super::{Batches, Problem};
+use super::Work;
+use super::output::{Output, RowParts};
+use crate::matmul::Value;
 use crate::prelude::*;
+use cuda_std::access::{LoadHint, load};
+use cuda_std::atomic::{self, Ordering, Scope};
 use cuda_std::gpu_only;
 use cuda_std::intrinsics::{fast_expf, logf};
+use cuda_std::matrix::sync_at_barrier;
+use cuda_std::unroll::{build, each};
+use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
-/// Threads of a block. Each warp takes a row.
-pub const BLOCK: usize = 128;
+/// Lanes of a warp, which takes a row, and adds as many neighbouring columns at a time.
+const LANES: usize = 32;
+/// Columns of a lane, as many apart as there are lanes.
+const COLUMNS: usize = 4;
+/// Parts of a row that are loaded before the first one is added. It divides the lanes.
+const LOADED: usize = 16;
 
-/// Blocks for all rows.
-#[must_use]
-pub const fn blocks(problem: &Problem) -> u64 {
-    problem.all_queries().div_ceil(BLOCK / 32) as u64
+/// The threads of a block that write the rows of its tiles.
+#[derive(Clone, Copy)]
+pub struct Writers {
+    /// Which of them this thread is.
+    pub thread: u32,
+    /// How many they are: whole warps.
+    pub threads: usize,
+    /// The barrier of the block at which they meet.
+    pub barrier: u32,
+    /// A word of shared memory.
+    pub word: *mut u32,
 }
 
-/// Adds the parts of all rows, in a fixed order.
+impl<T: Value<Pair = u32>> Output<'_, T> {
+    /// Ends a tile of `rows` rows. If its keys are divided among blocks, this counts the block's part, and combines all parts in the block that counts the last
+    /// one.
+    ///
+    /// # Safety
+    /// - All writers call this together, once for each tile, after they have written its rows by [`row`](Output::row).
+    /// - No other thread uses the barrier and the word meanwhile.
+    /// - The counters of the tiles are 0 before the launch, whose blocks write all parts of each tile.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn finish(&self, work: &Work, rows: u32, writers: Writers) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.problem.splits <= 1 || !self.is_last(work, writers) {
+                return;
+            }
+            let end = (work.row + rows).min(work.rows(self.problem));
+            let (warp, lane) = (writers.thread / LANES as u32, writers.thread as usize % LANES);
+            let mut row = work.row + of_first_lane(warp);
+            while row < end {
+                self.combine_row(work, row, lane);
+                row += (writers.threads / LANES) as u32;
+            }
+        }
+    }
+
+    /// Counts this block's part of a tile, and returns in all writers whether it is the last one, so that all parts are visible to them.
+    ///
+    /// # Safety
+    /// As [`finish`](Self::finish).
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn is_last(&self, work: &Work, writers: Writers) -> bool {
+        let Writers { thread, threads, barrier, word } = writers;
+        // SAFETY: the caller's promise.
+        unsafe {
+            // All writers have written before the first one counts, and have read the word of the tile before.
+            sync_at_barrier(barrier, threads as u32);
+            if thread == 0 {
+                let counter = self.counters.add(work.tile as usize);
+                // Release: the part is seen before the count. Acquire: the last block sees all parts.
+                let before = atomic::fetch_add(counter, 1, Ordering::AcqRel, Scope::Device);
+                let is_last = before + 1 == self.problem.splits;
+                if is_last {
+                    // No other block counts this tile: the next launch finds 0 again.
+                    atomic::store(counter, 0, Ordering::Relaxed, Scope::Device);
+                }
+                word.write(u32::from(is_last));
+            }
+            // The word is written before it is read; and the parts that the first thread acquired are visible to all.
+            sync_at_barrier(barrier, threads as u32);
+            of_first_lane(word.read()) != 0
+        }
+    }
+
+    /// Combines the parts of a row.
+    ///
+    /// # Safety
+    /// All lanes of a warp call this together; the parts are visible to them, and nothing else writes the row.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn combine_row(&self, work: &Work, row: u32, lane: usize) {
+        let (place, index) = self.place(work, row);
+        let (to, parts) = (self.results(work, place), self.parts(index));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let max = parts.max(lane);
+            let mut first = 0;
+            while first < parts.depth {
+                let (sum, values) = parts.add(max, (first, lane));
+                let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+                each::<COLUMNS>(|c| {
+                    let column = first + c * LANES + lane;
+                    if column < parts.depth {
+                        to.add(column).write(T::narrow(values[c] * inverse));
+                    }
+                });
+                if first + lane == 0 && !self.lse.is_null() {
+                    let lse = if sum == 0.0 { f32::NEG_INFINITY } else { max + logf(sum) };
+                    self.lse.add(index).write(lse);
+                }
+                first += COLUMNS * LANES;
+            }
+        }
+    }
+}
+
+/// A number that all lanes of a warp have, of which the assembler sees that they do: a branch on it does not divide the warp, so that the assembler keeps what later
+/// code computes for the whole warp in uniform registers.
 ///
 /// # Safety
-/// All threads of a block of [`BLOCK`] call this together. `parts` is what [`Output`](super::output::Output) wrote for all splits; `lse` is empty or has
-/// an element for each row.
+/// All lanes of the warp call this together.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn combine<T: Half>(
-    (problem, batches): (&Problem, Batches<'_>),
-    parts: *const f32,
-    lse: &mut DisjointSlice<'_, f32>,
-    o: *mut T,
-) {
-    let thread = thread::index_in_block() as usize;
-    let (warp, lane) = (thread / 32, thread % 32);
-    let row = thread::block_idx_x() as usize * (BLOCK / 32) + warp;
-    let (all, depth) = (problem.all_queries(), problem.value_depth as usize);
-    if row >= all {
-        return;
-    }
-    let queries = problem.queries.max(1) as usize;
-    let (head, query) = ((row / queries) as u32, (row % queries) as u32);
-    if problem.has_packed_queries()
-        && batch_of_row(batches.queries, problem.batches, query).is_none()
-    {
-        // No batch has the row, so there are no parts.
-        return;
-    }
-    let splits = problem.splits as usize;
-    let lses = parts.wrapping_add(splits * all * depth);
-    // SAFETY: the caller's promise; each warp writes its own row.
-    unsafe {
-        let mut max = f32::NEG_INFINITY;
-        for split in 0..splits {
-            max = max.max(lses.add(split * all + row).read());
+unsafe fn of_first_lane(number: u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { warp_shuffle_idx(!0, number, 0, 32).0 }
+}
+
+impl RowParts {
+    /// The logarithm of a part; minus infinity if there is no such part.
+    ///
+    /// # Safety
+    /// The parts are visible to this thread.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn load_lse(&self, split: usize) -> f32 {
+        if split >= self.splits {
+            return f32::NEG_INFINITY;
         }
-        let weight = |split: usize| {
-            let own = lses.add(split * all + row).read();
-            if own == f32::NEG_INFINITY { 0.0 } else { fast_expf(own - max) }
-        };
-        let mut sum = 0.0;
-        for split in 0..splits {
-            sum += weight(split);
-        }
-        let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
-        let heads = problem.heads.max(1);
-        let to = o.add(problem.o.index(head / heads, head % heads, query));
-        let mut column = lane;
-        while column < depth {
-            let mut value = 0.0;
-            for split in 0..splits {
-                let part = parts.add((split * all + row) * depth + column).read();
-                value = weight(split).mul_add(part, value);
+        // SAFETY: the caller's promise.
+        unsafe { load(&*self.lse(split), LoadHint::L2) }
+    }
+
+    /// The largest logarithm of the parts.
+    ///
+    /// # Safety
+    /// All lanes of a warp call this together; the parts are visible to them.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn max(&self, lane: usize) -> f32 {
+        let (mut max, mut first) = (f32::NEG_INFINITY, 0);
+        // SAFETY: the caller's promise.
+        unsafe {
+            while first < self.splits {
+                max = max.max(self.load_lse(first + lane));
+                first += LANES;
             }
-            to.add(column).write(T::narrow(value * inverse));
-            column += 32;
+            each::<5>(|step| max = max.max(warp_shuffle_xor(!0, max, 1 << step, 32).0));
         }
-        if lane == 0 && !lse.is_empty() {
-            let total = if sum == 0.0 { f32::NEG_INFINITY } else { max + logf(sum) };
-            lse.as_mut_ptr().add(row).write(total);
+        max
+    }
+
+    /// The weights of the parts, relative to their largest logarithm, added in order, and so the parts times these in this lane's columns: `first + lane`, and those
+    /// that are [`LANES`] apart from it.
+    ///
+    /// # Safety
+    /// As [`max`](Self::max).
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn add(&self, max: f32, (first, lane): (usize, usize)) -> (f32, [f32; COLUMNS]) {
+        let &Self { depth, splits, .. } = self;
+        // A column that there is not is loaded from the last one's address, and not written.
+        let columns: [usize; COLUMNS] =
+            build(|c| (first + c * LANES + lane).min(depth.saturating_sub(1)));
+        let (mut sum, mut values) = (0.0, [0.0; COLUMNS]);
+        let mut split = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            while split < splits {
+                // Each lane has the weight of one part. That of a part that there is not is 0.
+                let own = self.load_lse(split + lane);
+                let weight = if own == f32::NEG_INFINITY { 0.0 } else { fast_expf(own - max) };
+                let mut of_lane = 0;
+                while of_lane < LANES && split + of_lane < splits {
+                    let loaded: [[f32; COLUMNS]; LOADED] = build(|k| {
+                        let split = split + of_lane + k;
+                        if split >= splits {
+                            return [0.0; COLUMNS];
+                        }
+                        build(|c| load(&*self.result(split).add(columns[c]), LoadHint::L2))
+                    });
+                    each::<LOADED>(|k| {
+                        let weight = warp_shuffle_idx(!0, weight, (of_lane + k) as u32, 32).0;
+                        sum += weight;
+                        each::<COLUMNS>(|c| values[c] = weight.mul_add(loaded[k][c], values[c]));
+                    });
+                    of_lane += LOADED;
+                }
+                split += LANES;
+            }
         }
+        (sum, values)
     }
 }

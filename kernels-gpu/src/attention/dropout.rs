@@ -307,7 +307,8 @@ mod tests {
         let problem = Problem { heads: 3, ..Problem::default() };
         let batch = Batch { index: 2, ..Batch::default() };
         let blocks = (0, 0);
-        let work = Work { batch, head: 1, row: 0, split: 0, blocks, list: None, whole: blocks };
+        let (list, whole) = (None, blocks);
+        let work = Work { batch, head: 1, tile: 0, row: 0, split: 0, blocks, list, whole };
         for lane in 0..32 {
             let (row, column) = (lane / 4, 2 * (lane % 4));
             // A block of keys need not begin at a multiple of 32.

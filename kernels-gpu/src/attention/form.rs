@@ -1,13 +1,11 @@
 //! The kernels that every functor of scores has, and how one is launched.
 
-use super::{Problem, Schedule, Score, combine, hopper, warps};
+use super::{Problem, Schedule, Score, hopper, warps};
 use bytemuck::Pod;
 use cuda_std::grid_constant::MapWords;
 #[cfg(not(target_os = "cuda"))]
 use cuda_std::launch::{DeviceRead, DeviceWrite, Launch};
 
-/// [`combine`].
-pub const COMBINE: usize = 0;
 /// [`hopper`], with rows of at most as many elements as the form's number; [`WARPS`] and [`FEW`] add to it.
 pub const HOPPER: usize = 0;
 /// [`warps`] with many rows.
@@ -27,20 +25,18 @@ pub const fn depth(form: usize) -> usize {
 /// Threads of a block.
 #[must_use]
 pub const fn threads(form: usize) -> usize {
-    match (form, form / 1000 * 1000) {
-        (COMBINE, _) => combine::BLOCK,
-        (_, HOPPER) => hopper::threads(depth(form)),
-        (_, kind) => 32 * warps::warps(depth(form), kind == FEW),
+    match form / 1000 * 1000 {
+        HOPPER => hopper::threads(depth(form)),
+        kind => 32 * warps::warps(depth(form), kind == FEW),
     }
 }
 
 /// Dynamic shared memory of a block, in bytes.
 #[must_use]
 pub const fn shared_bytes(form: usize) -> usize {
-    match (form, form / 1000 * 1000) {
-        (COMBINE, _) => 0,
-        (_, HOPPER) => hopper::shared_bytes(depth(form)),
-        (_, kind) => warps::shared_bytes(depth(form), kind == FEW),
+    match form / 1000 * 1000 {
+        HOPPER => hopper::shared_bytes(depth(form)),
+        kind => warps::shared_bytes(depth(form), kind == FEW),
     }
 }
 
@@ -62,7 +58,7 @@ pub const fn keys_of_block(form: usize) -> usize {
     }
 }
 
-/// What all forms are launched with, but for the tensors.
+/// What all forms are launched with, but for the tensors: of 16-bit elements, and of [8-bit floats](super::scaled::form).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arguments {
     /// The kernel.
@@ -85,14 +81,15 @@ pub struct Arguments {
     note = "write `kernels_gpu::attention_kernels! {{ NAME, {Self}, {T} }}` in the kernel crate that declares `{Self}`"
 )]
 pub trait AttentionKernel<T: Pod>: Score {
-    /// Enqueues a kernel. `pages`, `lengths`, `lse` and `counter` may be empty; so are `offsets`, of queries and of keys, where these are not packed, and `parts` without
-    /// splits. `lists` are those of blocks of keys, or empty.
+    /// Enqueues a kernel. `pages`, `lengths` and `lse` may be empty; so are `offsets`, of queries and of keys, where these are not packed, and `parts` without
+    /// splits. `lists` are those of blocks of keys, or empty. `counters` are 0, and 0 again afterwards: one of the tiles that blocks take, and after it with splits one
+    /// for each tile.
     ///
     /// # Errors
     /// Those of the launch.
     ///
     /// # Safety
-    /// As the form's function has it: [`hopper::attend`], [`warps::attend`] or [`combine::combine`].
+    /// As the form's function has it: [`hopper::attend`] or [`warps::attend`].
     #[allow(clippy::too_many_arguments)]
     unsafe fn launch<L: Launch>(
         self,
@@ -105,7 +102,7 @@ pub trait AttentionKernel<T: Pod>: Score {
         lengths: &impl DeviceRead<u32>,
         offsets: [&impl DeviceRead<u32>; 2],
         lists: &impl DeviceRead<u32>,
-        counter: &mut impl DeviceWrite<u32>,
+        counters: &mut impl DeviceWrite<u32>,
         parts: &mut impl DeviceWrite<f32>,
         lse: &mut impl DeviceWrite<f32>,
         o: &mut impl DeviceWrite<T>,
@@ -123,7 +120,7 @@ macro_rules! attention_kernels {
         /// # Safety
         /// As the form's function has it.
         #[::cuda_std::kernel(
-            0, 64, 128, 192, 256, 1064, 1128, 1192, 1256, 2064, 2128, 2192, 2256,
+            64, 128, 192, 256, 1064, 1128, 1192, 1256, 2064, 2128, 2192, 2256,
             block = $crate::attention::form::threads(FORM),
             min_blocks = 1,
             dynamic_shared = $crate::attention::form::shared_bytes(FORM)
@@ -141,35 +138,34 @@ macro_rules! attention_kernels {
             query_offsets: &[u32],
             key_offsets: &[u32],
             lists: &[u32],
-            mut counter: ::cuda_std::prelude::DisjointSlice<u32>,
+            mut counters: ::cuda_std::prelude::DisjointSlice<u32>,
             mut parts: ::cuda_std::prelude::DisjointSlice<f32>,
             mut lse: ::cuda_std::prelude::DisjointSlice<f32>,
             mut o: ::cuda_std::prelude::DisjointSlice<$t>,
             score: $c,
         ) {
-            use $crate::attention::{Batches, combine, hopper, output::Output, warps};
+            use $crate::attention::{Batches, hopper, output::Output, warps};
             let factor = $crate::attention::factor_of::<$c>(&problem);
             let (to, work) = (o.as_mut_ptr(), (&schedule, &problem));
             let factors = (factor, $crate::attention::factor_of_kept(score));
-            let output = Output::new(&problem, factors, to, &mut lse, &mut parts);
+            let counters = counters.as_mut_ptr();
+            let output = Output::new(&problem, factors, to, &mut lse, &mut parts, counters);
             let (q, k, v) = (q.as_ptr(), k.as_ptr(), v.as_ptr());
             let batches = Batches { lengths, queries: query_offsets, keys: key_offsets, lists };
             let operands = warps::Operands { q, k, v, pages, batches };
-            let counter = if counter.is_empty() { ::core::ptr::null_mut() } else { counter.as_mut_ptr() };
             let (of_hopper, score) = ((&schedule, &problem, pages, batches), (score, factor));
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
-                    0 => combine::combine::<$t>((&problem, batches), parts.as_mut_ptr(), &mut lse, to),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    64 => hopper::attend::<$t, $c, 64, 1, 8, 128, 8, 8, 192>(maps, of_hopper, counter, score, output),
+                    64 => hopper::attend::<$t, $c, 64, 1, 8, 128, 8, 8, 192>(maps, of_hopper, counters, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    128 => hopper::attend::<$t, $c, 128, 2, 16, 176, 11, 4, 128>(maps, of_hopper, counter, score, output),
+                    128 => hopper::attend::<$t, $c, 128, 2, 16, 176, 11, 4, 128>(maps, of_hopper, counters, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    192 => hopper::attend::<$t, $c, 192, 3, 24, 112, 7, 4, 128>(maps, of_hopper, counter, score, output),
+                    192 => hopper::attend::<$t, $c, 192, 3, 24, 112, 7, 4, 128>(maps, of_hopper, counters, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    256 => hopper::attend::<$t, $c, 256, 4, 32, 80, 5, 4, 128>(maps, of_hopper, counter, score, output),
+                    256 => hopper::attend::<$t, $c, 256, 4, 32, 80, 5, 4, 128>(maps, of_hopper, counters, score, output),
                     1064 => warps::attend::<$t, $c, false, 64, 8, 64, 8, 4>(operands, work, score, output),
                     1128 => warps::attend::<$t, $c, false, 128, 16, 64, 8, 4>(operands, work, score, output),
                     1192 => warps::attend::<$t, $c, false, 192, 24, 32, 4, 2>(operands, work, score, output),
@@ -196,7 +192,7 @@ macro_rules! attention_kernels {
                 lengths: &impl ::cuda_std::launch::DeviceRead<u32>,
                 offsets: [&impl ::cuda_std::launch::DeviceRead<u32>; 2],
                 lists: &impl ::cuda_std::launch::DeviceRead<u32>,
-                counter: &mut impl ::cuda_std::launch::DeviceWrite<u32>,
+                counters: &mut impl ::cuda_std::launch::DeviceWrite<u32>,
                 parts: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 lse: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 o: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
@@ -207,7 +203,7 @@ macro_rules! attention_kernels {
                     ($form:literal) => {
                         $name::<$form>::launch(
                             on, grid, maps, schedule, problem, q, k, v, pages, lengths, offsets[0], offsets[1],
-                            lists, counter, parts, lse, o, self,
+                            lists, counters, parts, lse, o, self,
                         )
                     };
                 }
@@ -225,8 +221,7 @@ macro_rules! attention_kernels {
                         2064 => launch!(2064),
                         2128 => launch!(2128),
                         2192 => launch!(2192),
-                        2256 => launch!(2256),
-                        _ => launch!(0),
+                        _ => launch!(2256),
                     }
                 }
             }

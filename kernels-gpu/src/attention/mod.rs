@@ -5,14 +5,14 @@
 //! | [`hopper`] | keys and values by the copy engine, multiplied by warpgroups (`wgmma`); the fastest | `sm_90a` |
 //! | [`warps`] | keys and values by `cp.async`, multiplied by warps (`mma`); keys in pages; few rows, as when text is generated | `sm_80` |
 //! | [`scaled`] | 8-bit floats with scales of heads, by that method | `sm_90a` |
-//! | [`combine`] | the parts of rows whose keys were divided among blocks | `sm_80` |
 //! | [`steps`] | a textbook's three passes, and the online softmax: the first steps to these | `sm_80` |
 //! | [`backward`] | the gradients of queries, keys and values | `sm_80` |
 //! | [`lists`] | which blocks of keys a mask does not empty | `sm_80` |
 //! | [`rotary`] | rotary position embedding, and new keys and values for a cache | `sm_80` |
 //!
 //! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
-//! and which keys a query sees, is a functor, a [`Score`]; [`Dropout`] around one leaves weights out. Where the rows of batches of different lengths are, [`batch`] says. The host's `ops::attention` checks shapes and chooses the kernel.
+//! and which keys a query sees, is a functor, a [`Score`]; [`Dropout`] around one leaves weights out. Where the rows of batches of different lengths are, [`batch`] says. Keys of few rows are divided among
+//! blocks, the last of which [combines](combine) their parts. The host's `ops::attention` checks shapes and chooses the kernel.
 
 pub mod backward;
 pub mod batch;

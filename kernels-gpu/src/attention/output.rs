@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use super::scores::unmerged;
 use super::{Problem, Work};
 use crate::matmul::Value;
 use core::f32::consts::LN_2;
@@ -11,16 +12,46 @@ use cuda_std::{gpu_only, unrolled};
 /// The results of a launch.
 #[derive(Clone, Copy)]
 pub struct Output<'a, T> {
-    problem: &'a Problem,
+    pub(super) problem: &'a Problem,
     /// Factor of scores in exponents to base 2.
     factor: f32,
     /// Factor of weights that are kept.
     of_kept: f32,
     o: *mut T,
     /// Logarithms of sums, `[batches, heads, queries]`, of packed queries `[heads, queries of all batches]`; null if they are not wanted.
-    lse: *mut f32,
+    pub(super) lse: *mut f32,
     /// With splits: results of the parts, `[splits, batches · heads · queries, value_depth]`, and after them their logarithms, `[splits, …]`.
     parts: *mut f32,
+    /// With splits: how many parts of each tile are written.
+    pub(super) counters: *mut u32,
+}
+
+/// The parts of a row whose keys are divided among blocks.
+#[derive(Clone, Copy)]
+pub(super) struct RowParts {
+    /// The first part's result, and its logarithm.
+    first: *mut f32,
+    first_lse: *mut f32,
+    /// Queries of all heads and batches.
+    all: usize,
+    /// Elements of a result.
+    pub depth: usize,
+    /// How many parts there are.
+    pub splits: usize,
+}
+
+impl RowParts {
+    /// Where the result of a part begins.
+    #[inline(always)]
+    pub const fn result(&self, split: usize) -> *mut f32 {
+        self.first.wrapping_add(split * self.all * self.depth)
+    }
+
+    /// Where the logarithm of a part is.
+    #[inline(always)]
+    pub const fn lse(&self, split: usize) -> *mut f32 {
+        self.first_lse.wrapping_add(split * self.all)
+    }
 }
 
 /// A row that is being written.
@@ -33,7 +64,8 @@ pub struct OutputRow<T> {
 }
 
 impl<'a, T: Value<Pair = u32>> Output<'a, T> {
-    /// From a kernel's arguments. The factors are that of scores in exponents to base 2, and that of weights.
+    /// From a kernel's arguments. The factors are that of scores in exponents to base 2, and that of weights. Of the counters, the first is that of
+    /// [tiles that blocks take](super::hopper::attend).
     #[inline(always)]
     pub fn new(
         problem: &'a Problem,
@@ -41,9 +73,11 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         o: *mut T,
         lse: &mut DisjointSlice<'_, f32>,
         parts: &mut DisjointSlice<'_, f32>,
+        counters: *mut u32,
     ) -> Self {
         let lse = if lse.is_empty() { core::ptr::null_mut() } else { lse.as_mut_ptr() };
-        Self { problem, factor, of_kept, o, lse, parts: parts.as_mut_ptr() }
+        let (parts, counters) = (parts.as_mut_ptr(), counters.wrapping_add(1));
+        Self { problem, factor, of_kept, o, lse, parts, counters }
     }
 
     /// The same results, with other factors: of scores in exponents to base 2, and of weights.
@@ -51,6 +85,33 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
     #[must_use]
     pub const fn with_factors(self, (factor, of_kept): (f32, f32)) -> Self {
         Self { factor, of_kept, ..self }
+    }
+
+    /// The head and the query of a row, and its place among those of all heads and batches.
+    #[inline(always)]
+    pub(super) fn place(&self, work: &Work, row: u32) -> ([u32; 2], usize) {
+        let (head, query) = self.problem.place_of_row(work.head, row);
+        let queries = work.batch.queries;
+        ([head, query], self.problem.index(queries.batch, head, queries.first + query))
+    }
+
+    /// Where the results of a query begin.
+    #[inline(always)]
+    pub(super) fn results(&self, work: &Work, [head, query]: [u32; 2]) -> *mut T {
+        self.o.wrapping_add(work.batch.queries.index(self.problem.o, head, query))
+    }
+
+    /// The parts of a row.
+    #[gpu_only]
+    #[inline(always)]
+    pub(super) fn parts(&self, index: usize) -> RowParts {
+        // What is computed from these numbers is computed here, and not kept in registers while tiles are multiplied.
+        let Problem { queries, value_depth, splits, .. } = *self.problem;
+        let all = Problem { queries: unmerged(queries), ..*self.problem }.all_queries();
+        let (depth, splits) = (unmerged(value_depth) as usize, unmerged(splits) as usize);
+        let first = self.parts.wrapping_add(index * depth);
+        let first_lse = self.parts.wrapping_add(splits * all * depth + index);
+        RowParts { first, first_lse, all, depth, splits }
     }
 
     /// Begins to write a row, with the maximum of its scores and the sum of its exponentials; `None` if it is not inside. One thread of those that write
@@ -71,9 +132,7 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         if row >= work.rows(problem) {
             return None;
         }
-        let (head, query) = problem.place_of_row(work.head, row);
-        let queries = work.batch.queries;
-        let index = problem.index(queries.batch, head, queries.first + query);
+        let (place, index) = self.place(work, row);
         // A row that sees no key is 0. (A sum of NaN is not.)
         let inverse = if sum == 0.0 { 0.0 } else { self.of_kept / sum };
         let lse = if sum == 0.0 {
@@ -85,19 +144,16 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         // SAFETY: the caller's promise.
         unsafe {
             if problem.splits > 1 {
-                let all = problem.all_queries();
-                let at = work.split as usize * all + index;
+                let (parts, split) = (self.parts(index), work.split as usize);
                 if is_first {
-                    self.parts.add(problem.splits as usize * all * depth + at).write(lse);
+                    parts.lse(split).write(lse);
                 }
-                let part = self.parts.add(at * depth);
-                return Some(OutputRow { to: self.o, part, inverse, depth });
+                return Some(OutputRow { to: self.o, part: parts.result(split), inverse, depth });
             }
             if is_first && !self.lse.is_null() {
                 self.lse.add(index).write(lse);
             }
-            let to = self.o.add(queries.index(problem.o, head, query));
-            Some(OutputRow::new(to, inverse, depth))
+            Some(OutputRow::new(self.results(work, place), inverse, depth))
         }
     }
 }

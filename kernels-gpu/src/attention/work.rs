@@ -22,6 +22,8 @@ pub struct Work {
     pub batch: Batch,
     /// The packed head.
     pub head: u32,
+    /// Which tile, of those of all heads and batches.
+    pub tile: u32,
     /// The first row.
     pub row: u32,
     /// Which part of the keys.
@@ -56,6 +58,7 @@ impl Schedule {
         // Numbers by which is divided are not 0 where there is a tile. A division of which the compiler sees that, too, has no panic.
         let splits = problem.splits.max(1);
         let (split, index) = (index % splits, index / splits);
+        let tile_of_all = index;
         let heads = problem.packed_heads().max(1);
         let all = heads * problem.batches_of_queries();
         let of_group = (self.group * self.tiles).max(1);
@@ -90,7 +93,7 @@ impl Schedule {
         };
         let whole = (all.first.div_ceil(keys), all.end / keys);
         let blocks = (part(split), part(split + 1));
-        Work { batch, head, row, split, blocks, list, whole }
+        Work { batch, head, tile: tile_of_all, row, split, blocks, list, whole }
     }
 }
 

@@ -139,10 +139,9 @@ where
     let machine = Machine::of(stream.inner().context().info());
     let choice = this.choice(&machine, options.set.kernel)?;
     let arguments = this.arguments(stream, &machine, &choice)?;
-    let (counters, [mut parts]) = scratch.parts(stream, [this.parts_bytes(&choice)])?;
+    let (mut counters, [mut parts]) = scratch.parts(stream, [this.parts_bytes(&choice)])?;
     let mut parts = AsMut::<f32>::new(&mut parts);
-    let mut counter = Some(counters).filter(|_| this.counts(&arguments));
-    let mut counter = AsMut::<u32>::optional(counter.as_mut());
+    let mut counters = AsMut::<u32>::new(&mut counters);
     let lengths = As::<u32>::optional(options.set.lengths.as_ref());
     let pages = As::<u32>::optional(options.set.pages.as_ref());
     let of_queries = As::<u32>::optional(options.set.query_offsets.as_ref());
@@ -157,19 +156,14 @@ where
     let mut lse = AsMut::<f32>::optional(lse.as_mut());
     let (q, k, v, o) = (&q.memory, &k.memory, &v.memory, &mut o.memory);
     let score = options.score;
-    // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; the parts have their place, and are combined behind the
-    // kernel that writes them.
+    // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; the parts have their place, and each tile a counter.
     unsafe {
         let (pages, lengths, parts, lse) = (&pages, &lengths, &mut parts, &mut lse);
-        let count = &mut counter;
-        let combining = if choice.splits > 1 { Some(this.combining(&choice)?) } else { None };
-        for arguments in [Some(arguments), combining].into_iter().flatten() {
-            score.launch(
-                stream, &arguments, q, k, v, pages, lengths, offsets, &lists, count, parts, lse, o,
-            )?;
-        }
+        let count = &mut counters;
+        score.launch(
+            stream, &arguments, q, k, v, pages, lengths, offsets, &lists, count, parts, lse, o,
+        )
     }
-    Ok(())
 }
 
 /// The scratch of [`attention_into`] for these tensors, in bytes: parts of results where keys are divided among blocks.

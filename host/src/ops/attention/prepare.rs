@@ -8,7 +8,7 @@ use kernels_gpu::attention::batch::Slots;
 use kernels_gpu::attention::form::{self, Arguments};
 use kernels_gpu::attention::hopper::{self, Half};
 use kernels_gpu::attention::{
-    PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides, Schedule, Score, combine, lists, warps,
+    PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides, Schedule, Score, lists, warps,
 };
 
 use super::maps::{HALF_BYTES, Mapped, is_addressed, map_of_queries, map_of_rows};
@@ -16,6 +16,7 @@ use super::{Heads, HeadsLayout, HeadsMut, OPERATION, Options, len_of};
 use crate::device::DeviceInfo;
 use crate::error::{GpuError, GpuResult};
 use crate::ops::same_len;
+use crate::ops::scratch::COUNTERS;
 use crate::stream::Stream;
 
 /// Sizes are below this: kernels count in 32 bits, of which one is a sign for the copy engine.
@@ -255,20 +256,6 @@ impl Prepared {
         Ok((problem, lists))
     }
 
-    /// Whether blocks of a launch take tiles as they get done, by a counter: there are more tiles than blocks, of a kernel whose grid stays.
-    pub fn counts(&self, arguments: &Arguments) -> bool {
-        let problem = &arguments.problem;
-        arguments.form / 1000 == 0 && arguments.schedule.len(problem) > arguments.blocks
-    }
-
-    /// What the kernel that combines the parts is launched with.
-    pub fn combining(&self, choice: &Choice) -> GpuResult<Arguments> {
-        let problem = Problem { splits: choice.splits, ..self.problem };
-        let blocks = u32::try_from(combine::blocks(&problem))
-            .map_err(|_| wrong("more rows than a launch has".into()))?;
-        Ok(Arguments { form: form::COMBINE, blocks, problem, ..Arguments::default() })
-    }
-
     /// The maps of queries, keys and values.
     fn maps(&self, stream: &Stream, problem: &Problem) -> GpuResult<[MapWords; 3]> {
         let rows = hopper::rows_of_tile(self.depth) as u32;
@@ -309,8 +296,29 @@ pub(super) fn splits_of(
     let tiles =
         rows.div_ceil(rows_of_tile as u64) * u64::from(batches) * u64::from(heads / packed_heads);
     let places = u64::from(machine.multiprocessors) * at_once;
+    let packed = Problem { pack: packed_heads.ilog2(), ..*problem };
+    // Blocks count the parts of each tile; the first counter is that of the tiles that they take.
+    if all_tiles(&packed, rows_of_tile as u32) >= COUNTERS as u64 {
+        return 1;
+    }
     let most = (keys.div_ceil(keys_of_block) / LEAST_BLOCKS).clamp(1, MOST_SPLITS);
     ((places / tiles.max(1)).max(1) as u32).min(most)
+}
+
+/// Tiles of a packed head, of `of_tile` rows each; of packed queries the places for those of all batches.
+fn tiles_of(problem: &Problem, of_tile: u32) -> u32 {
+    if problem.has_packed_queries() {
+        Slots::len(problem.queries, of_tile >> problem.pack, problem.batches)
+    } else {
+        (problem.queries << problem.pack).div_ceil(of_tile)
+    }
+}
+
+/// Tiles of all heads and batches.
+fn all_tiles(problem: &Problem, of_tile: u32) -> u64 {
+    u64::from(tiles_of(problem, of_tile))
+        * u64::from(problem.packed_heads())
+        * u64::from(problem.batches_of_queries())
 }
 
 /// The tiles of a launch, of `of_tile` rows each, and how many there are with their parts: what kernels count to.
@@ -330,17 +338,11 @@ pub(super) fn schedule_of(
     let all_heads = (problem.packed_heads() * problem.batches_of_queries()).max(1);
     let group = (GROUP_BYTES / of_head).clamp(1, 1 << 16) as u32 * of_heads.max(1);
     let group = group.min(all_heads);
-    let tiles = if problem.has_packed_queries() {
-        Slots::len(problem.queries, of_tile >> problem.pack, problem.batches)
-    } else {
-        (problem.queries << problem.pack).div_ceil(of_tile)
-    };
-    let len = u64::from(tiles)
-        * u64::from(problem.packed_heads())
-        * u64::from(problem.batches_of_queries())
-        * u64::from(problem.splits);
+    let len = all_tiles(problem, of_tile) * u64::from(problem.splits);
     match u32::try_from(len) {
-        Ok(len) if (len as usize) < SIZE_LIMIT => Ok((Schedule { tiles, group }, len)),
+        Ok(len) if (len as usize) < SIZE_LIMIT => {
+            Ok((Schedule { tiles: tiles_of(problem, of_tile), group }, len))
+        }
         _ => Err(wrong(format!("{len} tiles are more than a launch has"))),
     }
 }

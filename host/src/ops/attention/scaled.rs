@@ -4,10 +4,11 @@ use cuda_std::copy::{Swizzle, Swizzle64, TensorType};
 use cuda_std::grid_constant::MapWords;
 use cuda_std::launch::DeviceRead;
 use cuda_std::number::E4m3;
+use kernels_gpu::attention::Problem;
+use kernels_gpu::attention::form::Arguments;
 use kernels_gpu::attention::hopper::{Half, SPAN, SPAN_OF_VALUES};
-use kernels_gpu::attention::scaled::form::{self, Arguments, AttentionScaledKernel};
+use kernels_gpu::attention::scaled::form::{self, AttentionScaledKernel};
 use kernels_gpu::attention::scaled::{ROWS_OF_TILE, keys_of_block, values};
-use kernels_gpu::attention::{Problem, combine};
 
 use super::maps::{Mapped, is_addressed, map_of_queries, map_of_rows};
 use super::prepare::{
@@ -130,11 +131,10 @@ where
     if this.problem.all_queries() == 0 {
         return Ok(());
     }
-    let (counters, [mut turned, mut parts]) = scratch.parts(stream, this.bytes())?;
+    let (mut counters, [mut turned, mut parts]) = scratch.parts(stream, this.bytes())?;
     let mut turned = AsMut::<E4m3>::new(&mut turned);
     let launches = this.launches(stream, &machine, turned.as_read().raw().address)?;
-    let mut counter = Some(counters).filter(|_| this.counts(&machine));
-    let mut counter = AsMut::<u32>::optional(counter.as_mut());
+    let mut counters = AsMut::<u32>::new(&mut counters);
     let mut parts = AsMut::<f32>::new(&mut parts);
     let lengths = As::<u32>::optional(options.set.lengths.as_ref());
     let offsets = As::<u32>::optional(options.set.query_offsets.as_ref());
@@ -144,8 +144,8 @@ where
     let mut lse = AsMut::<f32>::optional(lse.as_mut());
     let (v, o) = (&v.memory, &mut o.memory);
     for arguments in launches.into_iter().filter(|launch| launch.blocks > 0) {
-        // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; the copy of the values and the parts have their place, and each kernel
-        // finds what those before it write.
+        // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; the copy of the values and the parts have their place, and each tile a
+        // counter; the second kernel finds what the first one writes.
         unsafe {
             options.score.launch(
                 stream,
@@ -154,7 +154,7 @@ where
                 &lengths,
                 &offsets,
                 scales,
-                &mut counter,
+                &mut counters,
                 &mut turned,
                 &mut parts,
                 &mut lse,
@@ -240,32 +240,20 @@ impl Prepared {
         [values::bytes(&self.problem), bytes_of_parts(&self.problem, self.problem.splits)]
     }
 
-    /// Whether blocks take tiles as they get done, by a counter.
-    fn counts(&self, machine: &Machine) -> bool {
-        schedule_of(&self.problem, ROWS_OF_TILE as u32, BYTE)
-            .is_ok_and(|(_, len)| len > machine.multiprocessors)
-    }
-
     /// What the kernels are launched with, one after the other; `turned` is where the copy of the values begins.
     fn launches(
         &self,
         stream: &Stream,
         machine: &Machine,
         turned: u64,
-    ) -> GpuResult<[Arguments; 3]> {
+    ) -> GpuResult<[Arguments; 2]> {
         let problem = self.problem;
-        let blocks_of = |blocks: u64| {
-            u32::try_from(blocks).map_err(|_| wrong("more rows than a launch has".into()))
-        };
+        let of_values = u32::try_from(values::blocks(&problem))
+            .map_err(|_| wrong("more values than a launch has".into()))?;
         let (schedule, len) = schedule_of(&problem, ROWS_OF_TILE as u32, BYTE)?;
         let maps = self.maps(stream, turned)?;
-        let of_parts = if problem.splits > 1 { combine::blocks(&problem) } else { 0 };
         let new = |form, blocks| Arguments { form, blocks, maps, schedule, problem };
-        Ok([
-            new(form::VALUES, blocks_of(values::blocks(&problem))?),
-            new(self.depth, len.min(machine.multiprocessors)),
-            new(form::COMBINE, blocks_of(of_parts)?),
-        ])
+        Ok([new(form::VALUES, of_values), new(self.depth, len.min(machine.multiprocessors))])
     }
 
     /// The maps of queries, keys, and the copy of the values.

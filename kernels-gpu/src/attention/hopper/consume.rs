@@ -2,11 +2,13 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use super::super::combine::Writers;
 use super::super::dropout;
 use super::super::output::Output;
 use super::super::scores::{First, left_operands, mask, unmerged};
 use super::super::softmax::Rows;
 use super::super::{Batches, Problem, Schedule, Score, Work};
+use super::queue::{Next, Queue};
 use super::{Block, Half, KeyTile, QueryTile, SPAN};
 use crate::prelude::*;
 use bytemuck::Zeroable;
@@ -19,6 +21,10 @@ use cuda_std::{gpu_only, unrolled};
 pub(in crate::attention) const TURNS: u32 = 4;
 /// Threads that meet at one of these: those of the consumer whose turn ends, and of the next one.
 pub(in crate::attention) const BOTH: u32 = 2 * WARPGROUP as u32;
+/// The barrier at which all consumers meet, when they have written their parts of a tile.
+const PARTS: u32 = TURNS + MOST_CONSUMERS;
+/// Consumers of a block at most.
+const MOST_CONSUMERS: u32 = 3;
 
 /// Computes this consumer's rows of the tiles of this block.
 ///
@@ -50,35 +56,96 @@ pub(super) unsafe fn all<
 {
     let thread = thread_in_warpgroup();
     let (row, column) = Accumulator::<f32, D>::position(thread, 0);
-    // SAFETY: one thread of each consumer releases a stage.
-    let mut shared = unsafe { (block.queries.consumer(), block.ring.consumer()) };
-    let (len, lists) = (schedule.len(problem), batches.lists);
-    let (mut index, mut tiles) = (thread::block_idx_x(), block.queue.consumer());
-    // SAFETY: the caller's promise. All threads of all consumers take the same turns.
+    let (len, lists, sizes) = (schedule.len(problem), batches.lists, (R as u32, N as u32));
+    // SAFETY: the caller's promise.
     unsafe {
-        if own == R / ROWS - 1 {
-            arrive_at_barrier(TURNS, BOTH);
-        }
-        while index < len {
-            let sizes = (R as u32, N as u32);
-            let work = schedule.work(problem, score, index, sizes, batches);
+        let mut consumer = Consumer::begin(block, own);
+        while consumer.index < len {
+            let work = schedule.work(problem, score, consumer.index, sizes, batches);
             let row = work.row + (own * ROWS + row) as u32;
             let own_rows = OwnRows { problem, work: &work, score, lists, factor, own, row, column };
             let (mut rows, mut sums) = (Rows::EMPTY, Accumulator::<f32, D>::zeroed());
             if work.blocks.0 < work.blocks.1 {
-                own_rows.add::<T, D, BOXES, N, F, S, R>(&mut shared, &mut sums, &mut rows);
+                own_rows.add::<T, D, BOXES, N, F, S, R>(&mut consumer.shared, &mut sums, &mut rows);
             }
             let totals = rows.whole_sums();
             // Computed again, so that it takes no registers until here.
-            let work = schedule.work(problem, score, unmerged(index), sizes, batches);
+            let index = unmerged(consumer.index);
+            let work = schedule.work(problem, score, index, sizes, batches);
             write::<T, D, E>(&sums, &output, &work, (row, column), (rows.max, totals));
-            index = tiles.take();
+            output.finish(&work, R as u32, writers::<R>(block.queue));
+            consumer.step();
         }
-        if own == 0 {
-            // The last turn, which nothing takes.
-            sync_at_barrier(TURNS, BOTH);
+        consumer.end();
+    }
+}
+
+/// A consumer of a block, and the tile that it is at.
+pub(in crate::attention) struct Consumer<
+    const R: usize,
+    const BOXES: usize,
+    const N: usize,
+    const S: usize,
+> {
+    /// What it waits for.
+    pub shared: Shared<R, BOXES, N, S>,
+    /// The index of the tile.
+    pub index: u32,
+    next: Next,
+    own: usize,
+}
+
+impl<const R: usize, const BOXES: usize, const N: usize, const S: usize> Consumer<R, BOXES, N, S> {
+    /// At the first tile: consumer `own` of the block, which is the only one in the first turn if it is the first one.
+    ///
+    /// # Safety
+    /// All threads of all consumers call this together, and take the same turns at each tile until they [end](Self::end).
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn begin(block: Block<R, BOXES, N, S>, own: usize) -> Self {
+        // SAFETY: one thread of each consumer releases a stage; the caller's promise.
+        unsafe {
+            let shared = (block.queries.consumer(), block.ring.consumer());
+            let (index, next) = (thread::block_idx_x(), block.queue.consumer());
+            if own == R / ROWS - 1 {
+                arrive_at_barrier(TURNS, BOTH);
+            }
+            Self { shared, index, next, own }
         }
     }
+
+    /// Goes on to the next tile.
+    ///
+    /// # Safety
+    /// As [`begin`](Self::begin).
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn step(&mut self) {
+        // SAFETY: the caller's promise.
+        self.index = unsafe { self.next.take() };
+    }
+
+    /// Takes the last turn, which no consumer waits for.
+    ///
+    /// # Safety
+    /// As [`begin`](Self::begin).
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn end(self) {
+        if self.own == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { sync_at_barrier(TURNS, BOTH) }
+        }
+    }
+}
+
+/// The consumers, as those that write a tile of `R` rows.
+#[gpu_only]
+#[inline(always)]
+pub(in crate::attention) fn writers<const R: usize>(queue: Queue) -> Writers {
+    // Nothing that is computed from it is kept in a register while tiles are multiplied.
+    let thread = unmerged(thread::index_in_block()) - WARPGROUP as u32;
+    Writers { thread, threads: R / ROWS * WARPGROUP, barrier: PARTS, word: queue.word() }
 }
 
 /// A consumer's 64 rows of a tile, of which this thread has two.

@@ -123,8 +123,9 @@ impl Half for f16 {}
 /// - The schedule is one of tiles of [`rows_of_tile`] rows, `R`. Of keys in pages, the dimensions are pages, heads, keys of a page, elements, and boxes have
 ///   [`rows_of_box`] keys; `work` has the table of pages, and what is known of the batches on the device.
 /// - Maps of packed tensors are as [`Segment::coordinates`](super::Segment::coordinates) has it.
-/// - `counter` is null, or counts for this launch alone, from 0: a block that is done takes the next tile, and the last one that asks writes 0 again.
-/// - `output` has every element that the problem leads to.
+/// - `counter` is 0, and of this launch alone, if there are more tiles than blocks: a block that is done takes the next tile, and the last one that asks writes 0
+///   again.
+/// - `output` has every element that the problem leads to, and where keys are divided among blocks a counter for each tile, which is 0 before the launch and afterwards.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn attend<

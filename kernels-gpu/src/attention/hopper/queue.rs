@@ -9,7 +9,7 @@ use cuda_std::matrix::converge;
 use cuda_std::mbarrier::{Mbarrier, Ring};
 use cuda_std::warp::{lane_id, warp_shuffle_idx};
 
-/// Shared memory, in bytes: two barriers, and an index.
+/// Shared memory, in bytes: two barriers, an index, and a word of the consumers.
 pub const BYTES: usize = 3 * 8;
 
 /// The index of the next tile in shared memory, from the producer to all threads of the consumers.
@@ -45,6 +45,12 @@ impl Queue {
         Next { queue: self, ring: Ring::new() }
     }
 
+    /// A word of shared memory for the consumers alone.
+    #[inline(always)]
+    pub fn word(self) -> *mut u32 {
+        self.index.wrapping_add(1)
+    }
+
     /// A consumer's side.
     #[inline(always)]
     pub fn consumer(self) -> Next {
@@ -59,14 +65,15 @@ pub(in crate::attention) struct Next {
 }
 
 impl Next {
-    /// The index after `index` of `len`: the next one that no block has taken, or without a counter that of this block in the next round of all blocks.
+    /// The index after `index` of `len`: the next one that no block has taken, or one past the end if there are as many blocks.
     ///
     /// # Safety
     /// All lanes of the producer's warp call this together, once after each index below `len` that it returns, and once after the block's own.
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn fetch(&self, counter: *mut u32, index: u32, len: u32) -> u32 {
-        if counter.is_null() {
+        if len <= thread::grid_dim_x() {
+            // Each block has its own index alone, and the counter is not needed.
             return index + thread::grid_dim_x();
         }
         let mut taken = 0;

@@ -3,7 +3,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::hopper::consume::{
-    BOTH, OwnRows, Shared, TURNS, multiply_keys, queries_of, release, write,
+    Consumer, OwnRows, Shared, multiply_keys, queries_of, release, write, writers,
 };
 use super::super::hopper::{Block, Half, KeyTile, QueryTile, SPAN_OF_VALUES, queue};
 use super::super::output::Output;
@@ -65,41 +65,34 @@ pub(super) unsafe fn all<
     Columns<D>: Instruction<E4m3, E4m3, f32>,
 {
     let (row, column) = Accumulator::<f32, D>::position(thread_in_warpgroup(), 0);
-    // SAFETY: one thread of each consumer releases a stage.
-    let mut shared = unsafe { (block.queries.consumer(), block.ring.consumer()) };
     let len = schedule.len(problem);
-    let (mut index, mut tiles) = (thread::block_idx_x(), block.queue.consumer());
     let tile = |index| {
         let sizes = (ROWS_OF_TILE as u32, N as u32);
         let work = schedule.work(problem, score, index, sizes, batches);
         let (scaled, of_values) = scales.applied(problem, &work);
         (work, scaled, of_values * UNSHIFTED)
     };
-    // SAFETY: the caller's promise. All threads of all consumers take the same turns.
+    // SAFETY: the caller's promise.
     unsafe {
-        if own == 1 {
-            arrive_at_barrier(TURNS, BOTH);
-        }
-        while index < len {
-            let (work, scaled, _) = tile(index);
+        let mut consumer = Consumer::begin(block, own);
+        while consumer.index < len {
+            let (work, scaled, _) = tile(consumer.index);
             let first = work.row + (own * ROWS + row) as u32;
             let factor = factor_of::<C>(&scaled);
             let (problem, work, lists) = (&scaled, &work, batches.lists);
             let own_rows = OwnRows { problem, work, score, lists, factor, own, row: first, column };
             let (mut rows, mut sums) = (Rows::EMPTY, Accumulator::<f32, D>::zeroed());
-            add::<C, D, BOXES, N, F, G, S>(&own_rows, &mut shared, &mut sums, &mut rows);
+            add::<C, D, BOXES, N, F, G, S>(&own_rows, &mut consumer.shared, &mut sums, &mut rows);
             let totals = rows.whole_sums().map(|sum| sum * UNSHIFTED);
             // Computed again, so that it takes no registers until here.
-            let (work, scaled, of_values) = tile(unmerged(index));
+            let (work, scaled, of_values) = tile(unmerged(consumer.index));
             let first = work.row + (own * ROWS + row) as u32;
             let to = output.with_factors((factor_of::<C>(&scaled), of_values));
             write::<T, D, E>(&sums, &to, &work, (first, column), (rows.max, totals));
-            index = tiles.take();
+            to.finish(&work, ROWS_OF_TILE as u32, writers::<ROWS_OF_TILE>(block.queue));
+            consumer.step();
         }
-        if own == 0 {
-            // The last turn, which nothing takes.
-            sync_at_barrier(TURNS, BOTH);
-        }
+        consumer.end();
     }
 }
 

@@ -1,17 +1,16 @@
 //! The kernels that every functor of scores has, and how one is launched.
 
-use super::super::{Problem, Schedule, Score, combine};
+#[cfg(not(target_os = "cuda"))]
+use super::super::{Score, form::Arguments};
 use super::{THREADS, values};
+#[cfg(not(target_os = "cuda"))]
 use bytemuck::Pod;
-use cuda_std::grid_constant::MapWords;
 #[cfg(not(target_os = "cuda"))]
 use cuda_std::{
     launch::{DeviceRead, DeviceWrite, Launch},
     number::E4m3,
 };
 
-/// [`combine`].
-pub const COMBINE: usize = 0;
 /// [`values`].
 pub const VALUES: usize = 1;
 
@@ -22,7 +21,6 @@ pub const DEPTHS: [usize; 2] = [128, 256];
 #[must_use]
 pub const fn threads(form: usize) -> usize {
     match form {
-        COMBINE => combine::BLOCK,
         VALUES => values::BLOCK,
         _ => THREADS,
     }
@@ -32,24 +30,9 @@ pub const fn threads(form: usize) -> usize {
 #[must_use]
 pub const fn shared_bytes(form: usize) -> usize {
     match form {
-        COMBINE | VALUES => 0,
+        VALUES => 0,
         depth => super::shared_bytes(depth),
     }
-}
-
-/// What all forms are launched with, but for the tensors.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Arguments {
-    /// The kernel: [`COMBINE`], [`VALUES`], or one of [`DEPTHS`].
-    pub form: usize,
-    /// Blocks.
-    pub blocks: u32,
-    /// The tensor maps of queries, keys and values; zeros where the form takes none.
-    pub maps: [MapWords; 3],
-    /// The tiles.
-    pub schedule: Schedule,
-    /// Sizes and strides.
-    pub problem: Problem,
 }
 
 /// A [`Score`] that has kernels for 8-bit floats and results of `T`. [`attention_scaled_kernels!`](crate::attention_scaled_kernels) implements it.
@@ -60,13 +43,14 @@ pub struct Arguments {
     note = "write `kernels_gpu::attention_scaled_kernels! {{ NAME, {Self}, {T} }}` in the kernel crate that declares `{Self}`"
 )]
 pub trait AttentionScaledKernel<T: Pod>: Score {
-    /// Enqueues a kernel. `lengths`, `offsets`, `scales` (of queries, keys and values), `lse` and `counter` may be empty; so are `parts` without splits.
+    /// Enqueues a kernel: [`VALUES`], or one of [`DEPTHS`]. `lengths`, `offsets`, `scales` (of queries, keys and values) and `lse` may be empty; so are `parts` without splits.
+    /// `counters` are as [`AttentionKernel`](super::super::form::AttentionKernel::launch) has them.
     ///
     /// # Errors
     /// Those of the launch.
     ///
     /// # Safety
-    /// As the form's function has it: [`attend`](super::attend), [`values::transpose`], which writes `turned`, or [`combine::combine`].
+    /// As the form's function has it: [`attend`](super::attend), or [`values::transpose`], which writes `turned`.
     #[allow(clippy::too_many_arguments)]
     unsafe fn launch<L: Launch>(
         self,
@@ -76,7 +60,7 @@ pub trait AttentionScaledKernel<T: Pod>: Score {
         lengths: &impl DeviceRead<u32>,
         offsets: &impl DeviceRead<u32>,
         scales: [&impl DeviceRead<f32>; 3],
-        counter: &mut impl DeviceWrite<u32>,
+        counters: &mut impl DeviceWrite<u32>,
         turned: &mut impl DeviceWrite<E4m3>,
         parts: &mut impl DeviceWrite<f32>,
         lse: &mut impl DeviceWrite<f32>,
@@ -95,7 +79,7 @@ macro_rules! attention_scaled_kernels {
         /// # Safety
         /// As the form's function has it.
         #[::cuda_std::kernel(
-            0, 1, 128, 256,
+            1, 128, 256,
             block = $crate::attention::scaled::form::threads(FORM),
             min_blocks = 1,
             dynamic_shared = $crate::attention::scaled::form::shared_bytes(FORM)
@@ -111,30 +95,29 @@ macro_rules! attention_scaled_kernels {
             of_queries: &[f32],
             of_keys: &[f32],
             of_values: &[f32],
-            mut counter: ::cuda_std::prelude::DisjointSlice<u32>,
+            mut counters: ::cuda_std::prelude::DisjointSlice<u32>,
             mut turned: ::cuda_std::prelude::DisjointSlice<::cuda_std::number::E4m3>,
             mut parts: ::cuda_std::prelude::DisjointSlice<f32>,
             mut lse: ::cuda_std::prelude::DisjointSlice<f32>,
             mut o: ::cuda_std::prelude::DisjointSlice<$t>,
             score: $c,
         ) {
-            use $crate::attention::{Batches, combine, output::Output, scaled};
+            use $crate::attention::{Batches, output::Output, scaled};
             const { assert!(!<$c as $crate::attention::Score>::DROPS, "8-bit weights are not dropped") };
-            let output = Output::new(&problem, (1.0, 1.0), o.as_mut_ptr(), &mut lse, &mut parts);
+            let (to, counters) = (o.as_mut_ptr(), counters.as_mut_ptr());
+            let output = Output::new(&problem, (1.0, 1.0), to, &mut lse, &mut parts, counters);
             let batches = Batches { lengths, queries: offsets, ..Batches::default() };
             let score = (score, scaled::HeadScales { q: of_queries, k: of_keys, v: of_values });
-            let counter = if counter.is_empty() { ::core::ptr::null_mut() } else { counter.as_mut_ptr() };
             let work = (&schedule, &problem, batches);
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
-                    0 => combine::combine::<$t>((&problem, batches), parts.as_mut_ptr(), &mut lse, o.as_mut_ptr()),
                     1 => scaled::values::transpose(&problem, batches, v.as_ptr(), turned.as_mut_ptr()),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    128 => scaled::attend::<$t, $c, 128, 1, 16, 192, 6, 3, 6>(maps, work, counter, score, output),
+                    128 => scaled::attend::<$t, $c, 128, 1, 16, 192, 6, 3, 6>(maps, work, counters, score, output),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    256 => scaled::attend::<$t, $c, 256, 2, 32, 128, 4, 2, 4>(maps, work, counter, score, output),
+                    256 => scaled::attend::<$t, $c, 256, 2, 32, 128, 4, 2, 4>(maps, work, counters, score, output),
                     _ => {}
                 }
             }
@@ -145,24 +128,24 @@ macro_rules! attention_scaled_kernels {
             unsafe fn launch<L: ::cuda_std::launch::Launch>(
                 self,
                 on: &L,
-                arguments: &$crate::attention::scaled::form::Arguments,
+                arguments: &$crate::attention::form::Arguments,
                 v: &impl ::cuda_std::launch::DeviceRead<::cuda_std::number::E4m3>,
                 lengths: &impl ::cuda_std::launch::DeviceRead<u32>,
                 offsets: &impl ::cuda_std::launch::DeviceRead<u32>,
                 scales: [&impl ::cuda_std::launch::DeviceRead<f32>; 3],
-                counter: &mut impl ::cuda_std::launch::DeviceWrite<u32>,
+                counters: &mut impl ::cuda_std::launch::DeviceWrite<u32>,
                 turned: &mut impl ::cuda_std::launch::DeviceWrite<::cuda_std::number::E4m3>,
                 parts: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 lse: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
                 o: &mut impl ::cuda_std::launch::DeviceWrite<$t>,
             ) -> ::core::result::Result<(), L::Error> {
-                let &$crate::attention::scaled::form::Arguments { form, blocks, maps, schedule, problem } = arguments;
+                let &$crate::attention::form::Arguments { form, blocks, maps, schedule, problem } = arguments;
                 let grid = ::cuda_std::launch::Grid1::new(blocks);
                 macro_rules! launch {
                     ($form:literal) => {
                         $name::<$form>::launch(
                             on, grid, maps, schedule, problem, v, lengths, offsets, scales[0], scales[1], scales[2],
-                            counter, turned, parts, lse, o, self,
+                            counters, turned, parts, lse, o, self,
                         )
                     };
                 }
@@ -171,8 +154,7 @@ macro_rules! attention_scaled_kernels {
                     match form {
                         1 => launch!(1),
                         128 => launch!(128),
-                        256 => launch!(256),
-                        _ => launch!(0),
+                        _ => launch!(256),
                     }
                 }
             }

@@ -15,6 +15,7 @@ pub(super) mod products;
 
 use self::copies::Rows as CopiedRows;
 use self::products::{multiply_keys, multiply_values};
+use super::combine::Writers;
 use super::dropout;
 use super::hopper::Half;
 use super::output::Output;
@@ -78,7 +79,7 @@ pub struct Operands<'a, T> {
 /// - The operands have every element that the problem leads to; the table has `problem.pages` entries for each batch, which are as many pages as `problem.keys`
 ///   need.
 /// - The schedule is one of tiles of [`rows_of_tile`] rows.
-/// - `output` has every element that the problem leads to.
+/// - `output` is as [`hopper::attend`](super::hopper::attend) has it.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn attend<
@@ -99,7 +100,7 @@ pub unsafe fn attend<
     T: Half + Multiplies,
     C: Score,
 {
-    let rows_of_tile = rows_of_tile(IS_FEW);
+    let (rows_of_tile, threads) = (rows_of_tile(IS_FEW), 32 * warps(D, IS_FEW));
     let sizes = (rows_of_tile as u32, KEYS as u32);
     let work = schedule.work(problem, score, thread::block_idx_x(), sizes, operands.batches);
     let thread = thread::index_in_block() as usize;
@@ -110,7 +111,7 @@ pub unsafe fn attend<
     let row = work.row + (own_row + lane / 4) as u32;
     let column = 2 * (lane % 4);
     let own = Sixteen { problem, work: &work, score, factor, row, key: own_key + column, lane };
-    let copied = CopiedRows::<T, D>::new(problem, &work, operands, 32 * warps(D, IS_FEW));
+    let copied = CopiedRows::<T, D>::new(problem, &work, operands, threads);
     let (mut rows, mut sums) = (Rows::EMPTY, Tiles::<COLUMNS>::zeroed());
     // SAFETY: the caller's promise; every thread takes the same way through the barriers.
     unsafe {
@@ -126,15 +127,15 @@ pub unsafe fn attend<
             let first = (block * KEYS as u32, is_whole);
             own.add::<T, D, COLUMNS, E, G>(&mut sums, &mut rows, [q, k, v], first);
         });
-        if IS_FEW {
-            let warps = warps(D, true);
-            if !join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps) {
-                return;
-            }
+        let warps = threads / 32;
+        if !IS_FEW || join::bring_together(&mut sums, &mut rows, factor, shared, warp, warps) {
+            let ([above, below], totals) = (rows.max, rows.whole_sums());
+            write::<T, COLUMNS, 0>(&sums, &output, &work, row, (above, totals[0]), column);
+            write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (below, totals[1]), column);
         }
-        let totals = rows.whole_sums();
-        write::<T, COLUMNS, 0>(&sums, &output, &work, row, (rows.max[0], totals[0]), column);
-        write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (rows.max[1], totals[1]), column);
+        // Barrier 0 is that of the block; all warps have done with the shared memory before.
+        let (thread, word) = (thread as u32, shared.cast());
+        output.finish(&work, rows_of_tile as u32, Writers { thread, threads, barrier: 0, word });
     }
 }
 
