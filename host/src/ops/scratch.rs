@@ -1,5 +1,6 @@
 //! Device memory that operations work in.
 
+use kernels_gpu::matmul::hopper::STREAM_FLAGS;
 use kernels_gpu::scan::look_ahead::KEPT_WORDS;
 
 use crate::error::{GpuContext, GpuResult};
@@ -8,10 +9,12 @@ use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
+/// The counters, of which matrix products take the most, in bytes: a multiple of [`ALIGN_BYTES`].
+const COUNTERS_BYTES: usize = STREAM_FLAGS * size_of::<u32>();
 /// The states of small scans, which no other operation uses, in bytes.
 const STATES_BYTES: usize = KEPT_WORDS * size_of::<u64>();
 /// Where the bounds of a segment of all elements are: behind the counters and the states.
-const BOUNDS_AT: usize = ALIGN_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
+const BOUNDS_AT: usize = COUNTERS_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
 /// The bounds: 0, and a number that is not less than any length.
 const BOUNDS_BYTES: usize = 2 * size_of::<u64>();
 /// Counters, which are 0 between operations, the states, and the bounds.
@@ -23,7 +26,8 @@ const KEPT_BYTES: usize = BOUNDS_AT + ALIGN_BYTES;
 /// nothing after its first round. A graph cannot allocate while it is built or captured:
 /// [`reserve`](Self::reserve) before, with the operation's `scratch_bytes`.
 ///
-/// At the front are words that kernels leave as the next one needs them: there they count finished blocks, and scans of
+/// At the front are words that kernels leave as the next one needs them: there they count finished blocks, blocks of a matrix product say which sums
+/// they have stored, and scans of
 /// few elements have the states of their tiles. After a kernel that did not end well, a panic for one, drop the scratch and take a
 /// new one.
 ///
@@ -105,7 +109,7 @@ impl Scratch {
         bytes: [usize; N],
     ) -> GpuResult<(DeviceSliceMut<'_, u32>, [DeviceSliceMut<'_, u8>; N])> {
         let (kept, parts) = self.all_parts(on, bytes)?;
-        Ok((kept.narrowed(..ALIGN_BYTES).into_cast()?, parts))
+        Ok((kept.narrowed(..COUNTERS_BYTES).into_cast()?, parts))
     }
 
     /// The bounds of a segment of all elements, as sorts of segments read them, and a part for each of `bytes` as
@@ -131,7 +135,8 @@ impl Scratch {
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
         let (kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            let words = kept.narrowed(ALIGN_BYTES..ALIGN_BYTES + STATES_BYTES).into_cast()?;
+            let states = COUNTERS_BYTES..COUNTERS_BYTES + STATES_BYTES;
+            let words = kept.narrowed(states).into_cast()?;
             return Ok((TileStates { words }, part));
         }
         let mut words = cleared.into_cast()?;
