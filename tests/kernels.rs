@@ -26,6 +26,7 @@ mod matmul_backward;
 mod matmul_grouped;
 mod matmul_scaled;
 mod matmul_steps;
+mod matmul_stream_k;
 mod merge;
 mod norm;
 mod optimize;

@@ -45,7 +45,7 @@ const SIZES: [[usize; 3]; 12] = [
 ];
 
 /// An element of a test.
-trait Element: Pod + PartialEq {
+pub(super) trait Element: Pod + PartialEq {
     const ROUNDING: Rounding;
     fn of(value: f32) -> Self;
     fn exact(self) -> f64;
@@ -72,15 +72,15 @@ elements! {
 }
 
 /// A matrix on the host, and its place in memory.
-struct Host<T> {
-    layout: MatrixLayout,
-    values: Vec<T>,
+pub(super) struct Host<T> {
+    pub layout: MatrixLayout,
+    pub values: Vec<T>,
 }
 
 impl<T: Element> Host<T> {
     /// Rows begin at multiples of 16 bytes, of which some are beyond the row; between matrices lies as much again. What is beyond
     /// is NaN.
-    fn new(layout: MatrixLayout, value: impl FnMut() -> f32) -> Self {
+    pub fn new(layout: MatrixLayout, value: impl FnMut() -> f32) -> Self {
         Self::aligned(layout, 8, value)
     }
 
@@ -130,7 +130,7 @@ fn one(order: Order, rows: usize, columns: usize) -> MatrixLayout {
     MatrixLayout::new(order, rows, columns)
 }
 
-fn many(order: Order, rows: usize, columns: usize, batches: usize) -> MatrixLayout {
+pub(super) fn many(order: Order, rows: usize, columns: usize, batches: usize) -> MatrixLayout {
     MatrixLayout { batches, ..one(order, rows, columns) }
 }
 
@@ -150,7 +150,7 @@ fn check<T: Element + Factor, D: Element>(
 }
 
 /// Compares every element of D, which was `before`; what lies between its rows must have stayed.
-fn compare<T: Element + Factor, D: Element>(
+pub(super) fn compare<T: Element + Factor, D: Element>(
     a: &Host<T>,
     b: &Host<T>,
     c: Option<&Host<D>>,
@@ -188,7 +188,7 @@ fn compare<T: Element + Factor, D: Element>(
     }
 }
 
-fn product<T: Element + Factor, D: Element>(
+pub(super) fn product<T: Element + Factor, D: Element>(
     a: &Host<T>,
     b: &Host<T>,
     c: Option<&Host<D>>,
@@ -219,7 +219,7 @@ where
     out.to_vec()
 }
 
-fn uniform(rng: &mut StdRng) -> impl FnMut() -> f32 {
+pub(super) fn uniform(rng: &mut StdRng) -> impl FnMut() -> f32 {
     || rng.random_range(-1.0..1.0)
 }
 

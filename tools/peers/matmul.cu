@@ -142,6 +142,7 @@ static Rig plain(Types types, const Shape& shape, uint32_t seed, bool a_turned =
 }
 
 CASE("cuBLASLt", "matmul/nn/bf16") { return plain<__nv_bfloat16>(BF16, shape, seed); }
+CASE("cuBLASLt", "matmul/nn/f16") { return plain<__half>(F16, shape, seed); }
 CASE("cuBLASLt", "matmul/nt/bf16") { return plain<__nv_bfloat16>(BF16, shape, seed, false, true); }
 CASE("cuBLASLt", "matmul/tn/bf16") { return plain<__nv_bfloat16>(BF16, shape, seed, true, false); }
 CASE("cuBLASLt", "matmul/tt/bf16") { return plain<__nv_bfloat16>(BF16, shape, seed, true, true); }

@@ -21,6 +21,11 @@ def _(shape, seed):
     return product(torch.bfloat16, shape)
 
 
+@case("torch", "matmul/nn/f16")
+def _(shape, seed):
+    return product(torch.float16, shape)
+
+
 @case("torch", "matmul/nt/bf16")
 def _(shape, seed):
     return product(torch.bfloat16, shape, b_turned=True)

@@ -1,5 +1,6 @@
 //! Device memory that operations work in.
 
+use kernels_gpu::matmul::hopper::STREAM_FLAGS;
 use kernels_gpu::scan::look_ahead::KEPT_WORDS;
 
 use crate::error::{GpuContext, GpuResult};
@@ -8,8 +9,9 @@ use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
-/// Counters, which are 0 between operations.
+/// Counters and flags, which are 0 between operations.
 pub(super) const COUNTERS: usize = 2048;
+const _: () = assert!(COUNTERS >= STREAM_FLAGS);
 /// Their bytes.
 const COUNTERS_BYTES: usize = COUNTERS * size_of::<u32>();
 /// The states of small scans, which no other operation uses, in bytes.
@@ -27,9 +29,9 @@ const KEPT_BYTES: usize = BOUNDS_AT + ALIGN_BYTES;
 /// nothing after its first round. A graph cannot allocate while it is built or captured:
 /// [`reserve`](Self::reserve) before, with the operation's `scratch_bytes`.
 ///
-/// At the front are words that kernels leave as the next one needs them: there they count finished blocks, and scans of
-/// few elements have the states of their tiles. After a kernel that did not end well, a panic for one, drop the scratch and take a
-/// new one.
+/// At the front are words that kernels leave as the next one needs them: there they count finished blocks, blocks of a matrix product say
+/// which sums they have stored, and scans of few elements have the states of their tiles. After a kernel that did not end well, a panic
+/// for one, drop the scratch and take a new one.
 ///
 /// ```
 /// use ferrowarp::{Gpu, ops::Scratch};
@@ -135,7 +137,8 @@ impl Scratch {
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
         let (kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            let words = kept.narrowed(COUNTERS_BYTES..COUNTERS_BYTES + STATES_BYTES).into_cast()?;
+            let states = COUNTERS_BYTES..COUNTERS_BYTES + STATES_BYTES;
+            let words = kept.narrowed(states).into_cast()?;
             return Ok((TileStates { words }, part));
         }
         let mut words = cleared.into_cast()?;

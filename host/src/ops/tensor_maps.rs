@@ -4,6 +4,7 @@ use cuda_driver::sys;
 use cuda_std::copy::{Swizzle, Swizzle128};
 use cuda_std::grid_constant::MapWords;
 
+use crate::capture;
 use crate::error::{GpuContext, GpuResult};
 use crate::stream::Stream;
 
@@ -39,25 +40,30 @@ pub fn encode_swizzled<const RANK: usize, const STRIDES: usize>(
     const PROMOTE_256_BYTES: u32 = 3;
     let mut map = sys::CUtensorMap { words: [0; 16] };
     let steps = [1u32; RANK];
-    let encoded = stream.inner().context().call_uncounted("cuTensorMapEncodeTiled", || {
-        // SAFETY: the map is writable, the lists have an element for each dimension, and the address is only stored.
-        unsafe {
-            sys::cuTensorMapEncodeTiled(
-                &mut map,
-                ty,
-                RANK as u32,
-                address as *mut _,
-                extents.as_ptr(),
-                strides_bytes.as_ptr(),
-                boxes.as_ptr(),
-                steps.as_ptr(),
-                0,
-                swizzle,
-                PROMOTE_256_BYTES,
-                0,
-            )
-        }
-    });
+    let context = stream.inner().context();
+    let mut call = || {
+        context.call_uncounted("cuTensorMapEncodeTiled", || {
+            // SAFETY: the map is writable, the lists have an element for each dimension, and the address is only stored.
+            unsafe {
+                sys::cuTensorMapEncodeTiled(
+                    &mut map,
+                    ty,
+                    RANK as u32,
+                    address as *mut _,
+                    extents.as_ptr(),
+                    strides_bytes.as_ptr(),
+                    boxes.as_ptr(),
+                    steps.as_ptr(),
+                    0,
+                    swizzle,
+                    PROMOTE_256_BYTES,
+                    0,
+                )
+            }
+        })
+    };
+    // The driver only writes the map, which becomes a parameter of the node.
+    let encoded = if capture::is_recording() { capture::outside(call) } else { call() };
     encoded.with_gpu_context(|| operation)?;
     Ok(MapWords { words: map.words })
 }

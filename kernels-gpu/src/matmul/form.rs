@@ -65,10 +65,12 @@ pub const fn shared_bytes(form: usize) -> usize {
     }
 }
 
-/// Whether the form calls [`take_turn`] itself, after work that does not depend on the kernel before.
-#[must_use]
-pub const fn waits_itself(form: usize) -> bool {
-    matches!(form, WIDE | MIDDLE | SQUARE | NARROW | SLIM)
+/// Calls [`take_turn`] for forms that do not call it themselves, after work that does not depend on the kernel before.
+#[inline(always)]
+pub fn take_turn_for(form: usize) {
+    if !matches!(form, WIDE | MIDDLE | SQUARE | NARROW | SLIM) {
+        take_turn();
+    }
 }
 
 /// Waits until the previous kernel has ended, then lets blocks of the next kernel take the multiprocessors that blocks of this
@@ -158,7 +160,7 @@ pub trait MatmulKernel<T: Factor, D: Pod>: Epilogue {
     const CAN_SPLIT: bool;
 
     /// Enqueues a product. For [`FINISH`], `a` is the partial sums and `b` is empty. C is at `c_from`; `c` is its memory, empty if C
-    /// is D or is not read.
+    /// is D or is not read. `flags` and `sums` are those of [`hopper::Parts`], empty if no tiles are streamed.
     ///
     /// # Errors
     /// Those of the launch.
@@ -177,6 +179,8 @@ pub trait MatmulKernel<T: Factor, D: Pod>: Epilogue {
         per_row: &impl DeviceRead<D>,
         per_column: &impl DeviceRead<D>,
         d: &mut impl DeviceWrite<D>,
+        flags: &mut impl DeviceWrite<u32>,
+        sums: &mut impl DeviceWrite<f32>,
     ) -> Result<(), L::Error>;
 }
 
@@ -217,18 +221,18 @@ macro_rules! matmul_kernels {
             per_row: &[$d],
             per_column: &[$d],
             mut d: ::cuda_std::prelude::DisjointSlice<$d>,
+            mut flags: ::cuda_std::prelude::DisjointSlice<u32>,
+            mut sums: ::cuda_std::prelude::DisjointSlice<f32>,
             epilogue: $e,
         ) {
-            use $crate::matmul::form;
+            use $crate::matmul::{form, hopper};
             if const { FORM > <$t as $crate::matmul::Factor>::WIDEST } {
                 return;
             }
             // `c` orders the launch after what wrote C; C may be D itself, which no slice may be.
             let (c, per_row, per_column) = (c_from, per_row.as_ptr(), per_column.as_ptr());
-            let d = d.as_mut_ptr();
-            if !$crate::matmul::form::waits_itself(FORM) {
-                $crate::matmul::form::take_turn();
-            }
+            let (d, parts) = (d.as_mut_ptr(), hopper::Parts::new(&mut flags, &mut sums));
+            form::take_turn_for(FORM);
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
@@ -245,23 +249,23 @@ macro_rules! matmul_kernels {
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::WIDE => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::WIDE }, { $crate::matmul::hopper::stages(form::WIDE) },
-                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, parts, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::MIDDLE => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::MIDDLE }, { $crate::matmul::hopper::stages(form::MIDDLE) },
-                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, parts, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::SQUARE => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::SQUARE }, { $crate::matmul::hopper::stages(form::SQUARE) },
-                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, parts, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::NARROW => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::NARROW }, { $crate::matmul::hopper::stages(form::NARROW) },
-                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, parts, epilogue),
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     form::SLIM => $crate::matmul::hopper::multiply::<
                         $t, $d, $e, { form::SLIM }, { $crate::matmul::hopper::stages(form::SLIM) },
-                    >(maps, &schedule, &problem, c, [per_row, per_column], d, epilogue),
+                    >(maps, &schedule, &problem, c, [per_row, per_column], d, parts, epilogue),
                     _ => {}
                 }
             }
@@ -282,6 +286,8 @@ macro_rules! matmul_kernels {
                 per_row: &impl ::cuda_std::launch::DeviceRead<$d>,
                 per_column: &impl ::cuda_std::launch::DeviceRead<$d>,
                 d: &mut impl ::cuda_std::launch::DeviceWrite<$d>,
+                flags: &mut impl ::cuda_std::launch::DeviceWrite<u32>,
+                sums: &mut impl ::cuda_std::launch::DeviceWrite<f32>,
             ) -> ::core::result::Result<(), L::Error> {
                 use $crate::matmul::form::{self, Arguments};
                 let &Arguments { form, blocks, cluster, maps, schedule, problem } = arguments;
@@ -292,7 +298,8 @@ macro_rules! matmul_kernels {
                     };
                     ($form:expr, $on:expr) => {
                         $name::<{ $form }>::launch(
-                            $on, grid, maps, schedule, problem, a, b, c, c_from, per_row, per_column, d, self,
+                            $on, grid, maps, schedule, problem, a, b, c, c_from, per_row, per_column, d, flags, sums,
+                            self,
                         )
                     };
                     ($form:expr, clusters of $blocks:literal) => {

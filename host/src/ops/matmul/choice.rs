@@ -3,15 +3,20 @@
 //! The time of a product is that of the multiprocessor that has most to do, or that of its matrices on their way from memory, whichever is
 //! longer. A pass over a tile costs its steps along K, each as long as the tensor cores or the copies into shared memory take, and what
 //! happens once a tile: the pipeline fills, and the sums are written. Dividing K gives more passes of fewer steps. The blocks of a cluster
-//! add their sums themselves; more parts than a cluster has blocks are written to memory, and a second kernel adds them.
+//! add their sums themselves; more parts than a cluster has blocks are written to memory, and a second kernel adds them. Where the last round would
+//! leave many multiprocessors idle, the steps of its tiles, and of those of the round before, are divided evenly among all blocks (stream-K), which
+//! exchange their sums through memory.
 //!
 //! The constants are fitted to 170 measurements on an H200, in cycles of 1.75 GHz: of the 52 shapes among them, the model takes the fastest
-//! choice for 46, and one that is at most a fifth slower for the rest.
+//! choice for 46, and one that is at most a fifth slower for the rest. What the exchange of stream-K takes is not measured: it is counted as if all
+//! sums went through memory at once, and a twentieth of the product's time on top of that.
 
 use std::fmt;
 
 use bytemuck::Pod;
-use kernels_gpu::matmul::hopper::{ROWS_OF_TILE, blocks_at_once, depth};
+use kernels_gpu::matmul::hopper::{
+    MOST_STREAM_BLOCKS, ROWS_OF_TILE, blocks_at_once, depth, stream_bytes, streams,
+};
 use kernels_gpu::matmul::{form, skinny, warps};
 
 use super::tuning::Tuning;
@@ -148,6 +153,14 @@ impl Tile {
         self.form()
     }
 
+    /// Whether its kernel streams tiles, of products of elements with this many bytes.
+    const fn streams(self, element_bytes: usize) -> bool {
+        match element_bytes {
+            2 => streams::<u16>(self.columns()),
+            _ => false,
+        }
+    }
+
     /// The tile with so many columns.
     pub(super) fn of_columns(columns: usize) -> Option<Self> {
         let mut all = Self::SMALL.into_iter().chain(Self::LARGE);
@@ -225,6 +238,8 @@ const HOPPER_CYCLES: f64 = 1200.0;
 /// Cycles until the blocks of a cluster run together, and to send sums to each of them.
 const CLUSTER_CYCLES: f64 = 2500.0;
 const PART_CYCLES: f64 = 900.0;
+/// How much longer a product by stream-K is taken to be than its steps and its exchange of sums, since it was not measured.
+const STREAM_MARGIN: f64 = 1.05;
 /// Larger clusters than pairs do not find places on all multiprocessors: those of a cluster are in one part of the chip.
 const PLACES_OF_CLUSTERS: f64 = 96.0 / 132.0;
 /// Bytes that memory moves in a cycle, and what one block of the skinny kernel gets of it at most, by what it has on the way.
@@ -258,6 +273,8 @@ pub struct Choice {
     pub group: u32,
     /// Blocks of a cluster, which compute parts of the sums of one tile and add them.
     pub parts: u32,
+    /// How many tiles, the last ones, have their steps along K divided evenly among all blocks (stream-K).
+    pub streamed: u32,
     /// Whether A, or B, or both are copied first, so that warpgroups multiply them.
     pub packs: bool,
     /// Blocks of the grid.
@@ -377,6 +394,7 @@ impl Choice {
         for tile in Tile::LARGE.into_iter().filter(|tile| tile.columns() <= allows.widest) {
             let splits = splits(machine, sizes.tiles(tile), sizes.steps(), allows);
             splits.for_each(|splits| f(Self::hopper(machine, sizes, tile, splits)));
+            Self::stream_k(machine, sizes, tile).into_iter().for_each(&mut f);
         }
         clusters()
             .filter_map(|(tile, parts)| Self::in_clusters(machine, sizes, tile, parts, allows))
@@ -389,6 +407,7 @@ impl Choice {
         splits: 0,
         group: 1,
         parts: 1,
+        streamed: 0,
         packs: false,
         blocks: 0,
         passes: 0,
@@ -408,12 +427,47 @@ impl Choice {
             splits: splits as u32,
             group: group(multiprocessors, tile).min(rows) as u32,
             parts: 1,
+            streamed: 0,
             packs: false,
             blocks: passes.min(multiprocessors),
             passes,
             cycles: HOPPER_CYCLES + cycles,
             is_measured: false,
         }
+    }
+
+    /// With the last tiles streamed, those of the last round of blocks and of the one before: each block has the steps of about one tile or more.
+    /// `None` where the last round is full, and for products that are not for that.
+    fn stream_k(machine: &Machine, sizes: Sizes, tile: Tile) -> Option<Self> {
+        let blocks = machine.multiprocessors as usize;
+        let (tiles, steps) = (sizes.tiles(tile), sizes.steps());
+        let streamed = match tiles % blocks {
+            0 => return None,
+            last => (last + blocks).min(tiles),
+        };
+        let all = streamed * steps;
+        let can_stream = tile.streams(sizes.element_bytes)
+            && (blocks..=u32::MAX as usize).contains(&all)
+            && blocks <= MOST_STREAM_BLOCKS;
+        if !can_stream {
+            return None;
+        }
+        let (pass, step) = (tile.pass_cycles(), sizes.step_cycles(tile));
+        let rounds = ((tiles - streamed) / blocks) as f64;
+        let share = all.div_ceil(blocks);
+        // A block stores the sums of one tile, and adds those of as many others as have steps of its own.
+        let moved = stream_bytes(blocks, tile.columns()) * (1 + steps.div_ceil(share));
+        let exchanged = moved as f64 / BYTES_PER_CYCLE;
+        // It passes over the end of a tile and the beginning of another one.
+        let multiplied = rounds * (steps as f64 * step + pass) + share as f64 * step + 2.0 * pass;
+        let cycles = beside(multiplied + exchanged, sizes.memory_cycles());
+        let whole = Self::hopper(machine, sizes, tile, 1);
+        Some(Self {
+            streamed: streamed as u32,
+            blocks,
+            cycles: HOPPER_CYCLES + STREAM_MARGIN * cycles,
+            ..whole
+        })
     }
 
     /// Of a small tile, or of parts of K whose sums the blocks of a cluster add; `None` where the product is not for that.
@@ -447,6 +501,7 @@ impl Choice {
             splits: 1,
             group: if is_few { 1 } else { group(multiprocessors, tile).min(rows) as u32 },
             parts: parts as u32,
+            streamed: 0,
             packs: false,
             blocks: passes.min(places),
             passes,
@@ -468,6 +523,7 @@ impl Choice {
             splits: splits as u32,
             group: 1,
             parts: 1,
+            streamed: 0,
             packs: false,
             blocks,
             passes: blocks,
@@ -493,6 +549,7 @@ impl Choice {
             splits: 1,
             group: 1,
             parts: 1,
+            streamed: 0,
             packs: false,
             blocks: passes,
             passes,
@@ -509,8 +566,11 @@ impl Choice {
         )
     }
 
-    /// The bytes of the partial sums of D, `m × n` as the kernel sees it: `[batches, splits, m, n]`, rows padded.
+    /// The bytes of the partial sums of D, `m × n` as the kernel sees it: `[batches, splits, m, n]`, rows padded; or of the sums that blocks exchange.
     pub(super) const fn partial_bytes(&self, m: usize, n: usize, batches: usize) -> usize {
+        if self.streamed > 0 {
+            return stream_bytes(self.blocks, self.kernel.form());
+        }
         if self.splits < 2 {
             return 0;
         }
@@ -564,8 +624,7 @@ fn group(multiprocessors: usize, tile: Tile) -> usize {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, splits, group, parts, packs, blocks, passes, cycles, is_measured } =
-            *self;
+        let Self { kernel, splits, group, parts, packs, blocks, passes, cycles, .. } = *self;
         if packs {
             write!(f, "operands are copied first, for their order or their alignment, then the ")?;
         }
@@ -604,7 +663,14 @@ impl fmt::Display for Choice {
         if splits > 1 {
             write!(f, ", K in {splits} parts whose sums a second kernel adds in order")?;
         }
-        if is_measured {
+        if self.streamed > 0 {
+            write!(
+                f,
+                ", the steps of the last {} tiles divided evenly among the blocks (stream-K), which add their sums in order",
+                self.streamed
+            )?;
+        }
+        if self.is_measured {
             return write!(f, "; the fastest that was measured");
         }
         write!(f, "; about {:.0} thousand cycles by the cost model", cycles / 1e3)
@@ -653,6 +719,46 @@ mod tests {
         // A few more blocks: those of a cluster add their sums themselves.
         let layer = choice(128, 8192, 8192);
         assert!(layer.splits == 1 && layer.parts == 2, "{layer}");
+    }
+
+    #[test]
+    fn a_last_round_of_few_tiles_is_streamed() {
+        // 16 × 11 tiles of 192 columns are a round and a third: each block has the steps of a tile and a third.
+        let found = choice(2048, 2112, 7168);
+        let middle = Kernel::Hopper { tile: Tile::Middle, is_exchanged: false };
+        assert_eq!((found.kernel, found.streamed, found.splits, found.parts), (middle, 176, 1, 1));
+        assert_eq!((found.blocks, found.passes), (132, 176));
+        assert_eq!(found.partial_bytes(2048, 2112, 1), 132 * 128 * 192 * 4);
+        // Rounds of whole tiles come first: of the 16 × 17 of these, two rounds less what the last 140 tiles are.
+        let mut streamed = Vec::new();
+        Choice::for_each(&H200, [2048, 4352, 7168], 1, Allows::ALL, |choice| {
+            if choice.kernel == WIDE && choice.streamed > 0 {
+                streamed.push((choice.streamed, choice.passes));
+            }
+        });
+        assert_eq!(streamed, [(140, 272)]);
+        // Elements of other sizes have no such kernels, and a full last round has no use for them.
+        for (sizes, element_bytes) in [([2048, 2112, 7168], 4), ([1536, 2816, 4096], 2)] {
+            let allows = Allows { element_bytes, ..Allows::ALL };
+            Choice::for_each(&H200, sizes, 1, allows, |choice| {
+                let is_full = choice.passes.is_multiple_of(132);
+                assert!(choice.streamed == 0 || element_bytes == 2 && !is_full, "{choice}");
+            });
+        }
+        let small = Machine { multiprocessors: 300, ..H200 };
+        assert_eq!(Choice::new(&small, [2048, 2112, 7168], 1, Allows::ALL).streamed, 0);
+    }
+
+    #[test]
+    fn what_is_fast_already_is_not_streamed() {
+        // Shapes that reach 0.97 of the peer or more on an H200 without.
+        let layers = [[4096, 4096], [14_336, 4096], [4096, 14_336], [8192, 8192], [28_672, 8192]];
+        let rows = |[n, k]: [usize; 2]| [512, 2048, 8192].map(|m| [m, n, k]);
+        let squares = [1024, 2048, 4096, 8192, 16_384].map(|n| [n; 3]);
+        for [m, n, k] in layers.into_iter().flat_map(rows).chain(squares) {
+            let found = choice(m, n, k);
+            assert_eq!(found.streamed, 0, "{m} {n} {k}: {found}");
+        }
     }
 
     #[test]
@@ -790,6 +896,11 @@ mod tests {
         let text = Choice::new(&A100, [4096, 16, 4096], 1, Allows::ALL).to_string();
         assert!(text.contains("columns at most 16, 128 blocks of 32 rows"), "{text}");
         assert!(choice(64, 64, 0).to_string().contains("no products"));
+        let text = choice(2048, 2112, 7168).to_string();
+        assert!(
+            text.contains("the steps of the last 176 tiles divided evenly among the blocks"),
+            "{text}"
+        );
         let text = unaligned(&H200, [4095; 3]).to_string();
         assert!(text.starts_with("operands are copied first, for their order"), "{text}");
         let old = Choice::new(&A100, [1000; 3], 1, Allows::ALL).to_string();

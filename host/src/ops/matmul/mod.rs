@@ -40,7 +40,8 @@
 //!   D, a kernel that reads the larger matrix once.
 //!
 //! Where there are too few tiles for the device, K is divided, among the blocks of a cluster or by a second kernel, and the partial sums are added in
-//! a fixed order. [`choices`] lists all that may run, and [`Options::choice`] takes one of them. What `ferrowarp tune matmul` has measured counts more
+//! a fixed order. Where the tiles of 16-bit elements would leave a last round of blocks nearly empty, the steps of the last tiles are divided evenly among all blocks
+//! (stream-K), which add their sums in a fixed order, too. [`choices`] lists all that may run, and [`Options::choice`] takes one of them. What `ferrowarp tune matmul` has measured counts more
 //! than the cost model: see [`Tuning`].
 
 mod backward;
@@ -81,7 +82,7 @@ use self::operands::Prepared;
 use self::steps::grid_blocks;
 use super::scan::unwritten;
 use super::scratch::{Scratch, size_of_parts};
-use super::views::As;
+use super::views::{As, AsMut};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
@@ -141,7 +142,7 @@ where
     prepared.run(stream, &machine, a, b, d, options, scratch)
 }
 
-/// The scratch of [`matmul_into`] for these sizes of aligned 16-bit matrices in any order, in bytes: partial sums where K is split. For others see
+/// The scratch of [`matmul_into`] for these sizes of aligned 16-bit matrices in any order, in bytes: partial sums where K is divided. For others see
 /// [`scratch_bytes_of_views`].
 #[must_use]
 pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) -> usize {
@@ -151,15 +152,16 @@ pub fn scratch_bytes(on: &impl AsStream, [m, n, k]: [usize; 3], batches: usize) 
     let of = |m, n| {
         let sizes = [m, n, k];
         let choice = Choice::new(&machine, sizes, batches, Allows::ALL);
-        let measured = machine.tuning.map_or(0, |tuning| tuning.most_splits(sizes, batches));
-        let most = Choice { splits: choice.splits.max(measured), ..choice };
-        size_of_parts(&[most.partial_bytes(m, n, batches)])
+        let measured = machine
+            .tuning
+            .map_or(0, |tuning| tuning.most_partial_bytes(machine.multiprocessors, sizes, batches));
+        size_of_parts(&[choice.partial_bytes(m, n, batches).max(measured)])
     };
     // A product of a column-major D is that of the transposes.
     of(m, n).max(of(n, m))
 }
 
-/// The scratch of [`matmul_into`] for these matrices, in bytes: partial sums where K is split, and copies of A and B where their order or their
+/// The scratch of [`matmul_into`] for these matrices, in bytes: partial sums where K is divided, and copies of A and B where their order or their
 /// alignment asks for them.
 ///
 /// # Errors
@@ -429,7 +431,7 @@ impl Prepared {
         let (a, b) = if this.is_exchanged { (b, a) } else { (a, b) };
         let packings = this.packings_for(&choice);
         let [bytes_of_a, bytes_of_b] = copies_bytes::<T>(&packings);
-        let (_, [partials, mut copy_of_a, mut copy_of_b]) =
+        let (flags, [partials, mut copy_of_a, mut copy_of_b]) =
             scratch.parts(stream, [partial_bytes, bytes_of_a, bytes_of_b])?;
         let this = this.packed(stream, packings, [&a, &b], [&mut copy_of_a, &mut copy_of_b])?;
         let a = if packings[0].is_some() { As::<T>::new(&copy_of_a) } else { As::new(&a.memory) };
@@ -438,7 +440,12 @@ impl Prepared {
         let c_from = DevicePtr::from_raw(options.c.map_or(d.raw().address, |c| c.raw().address));
         let per_row = As::<D>::optional(options.per_row.as_ref());
         let per_column = As::<D>::optional(options.per_column.as_ref());
+        let (mut no_flags, mut no_sums) = (AsMut::<u32>::none(), AsMut::<f32>::none());
         if choice.splits == 1 {
+            let exchanged = Some((flags, partials)).filter(|_| choice.streamed > 0);
+            let (mut flags, mut sums) = exchanged.unzip();
+            let mut flags = AsMut::<u32>::optional(flags.as_mut());
+            let mut sums = AsMut::<f32>::optional(sums.as_mut());
             let arguments = this.arguments(stream, &choice, d.raw().address, size_of::<D>())?;
             // SAFETY: the shapes were checked, the maps and the schedule are of them.
             return unsafe {
@@ -452,6 +459,8 @@ impl Prepared {
                     &per_row,
                     &per_column,
                     &mut d.memory,
+                    &mut flags,
+                    &mut sums,
                 )
             };
         }
@@ -478,6 +487,8 @@ impl Prepared {
                     &none,
                     &none,
                     &mut partials,
+                    &mut no_flags,
+                    &mut no_sums,
                 )?;
             }
         }
@@ -498,6 +509,8 @@ impl Prepared {
                 &per_row,
                 &per_column,
                 &mut d.memory,
+                &mut no_flags,
+                &mut no_sums,
             )
         }
     }

@@ -403,7 +403,9 @@ impl Prepared {
             d_mapped: u32::from(map_d.is_some()),
             a_batches: u32::from(a.strides.batch != 0),
             b_batches: u32::from(b.strides.batch != 0),
-        };
+            ..Schedule::default()
+        }
+        .with_streamed(choice.streamed, choice.blocks as u32);
         Ok(([map_a, map_b, map_d.unwrap_or_default()], schedule))
     }
 }

@@ -24,7 +24,7 @@ use super::choice::BLOCKS_LIMIT;
 use super::operands::Prepared;
 use super::{Matrix, MatrixMut, OPERATION, Options};
 use crate::error::{GpuError, GpuResult};
-use crate::ops::views::As;
+use crate::ops::views::{As, AsMut};
 use crate::stream::{AsStream, Stream};
 
 /// What a launch of a step takes beside the grid.
@@ -154,6 +154,8 @@ pub fn warps_into<T: Factor, D: Pod, E: MatmulKernel<T, D>>(
                 &per_row,
                 &per_column,
                 &mut d.memory,
+                &mut AsMut::<u32>::none(),
+                &mut AsMut::<f32>::none(),
             )
         }
     })

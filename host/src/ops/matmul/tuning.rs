@@ -75,13 +75,14 @@ struct Launch {
     kernel: Kernel,
     splits: u32,
     parts: u32,
+    streams: bool,
     packs: bool,
 }
 
 impl Launch {
     const fn of(choice: &Choice) -> Self {
-        let Choice { kernel, splits, parts, packs, .. } = *choice;
-        Self { kernel, splits, parts, packs }
+        let Choice { kernel, splits, parts, streamed, packs, .. } = *choice;
+        Self { kernel, splits, parts, streams: streamed > 0, packs }
     }
 }
 
@@ -95,10 +96,13 @@ struct Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { launch: Launch { kernel, splits, parts, packs }, us, us_of_model } = *self;
+        let Self { launch, us, us_of_model } = *self;
+        let Launch { kernel, splits, parts, streams, packs } = launch;
         let (name, tile, is_exchanged) = match kernel {
             Kernel::None => ("none", 0, false),
-            Kernel::Hopper { tile, is_exchanged } => ("hopper", tile.columns(), is_exchanged),
+            Kernel::Hopper { tile, is_exchanged } => {
+                (if streams { "stream-k" } else { "hopper" }, tile.columns(), is_exchanged)
+            }
             Kernel::Skinny { is_exchanged } => ("skinny", 0, is_exchanged),
             Kernel::Warps => ("warps", 0, false),
         };
@@ -123,6 +127,8 @@ impl fmt::Display for Measured {
 /// # elements orders m n k batches kernel tile exchanged splits parts copies us us_of_model
 /// bf16 nt 16 4096 14336 1 hopper 16 yes 1 4 no 28.10 29.40
 /// ```
+///
+/// The kernel `stream-k` is `hopper` with its last tiles [streamed](Choice::streamed).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tuning {
     device: String,
@@ -192,11 +198,20 @@ impl Tuning {
         Some(Choice { is_measured: true, ..found })
     }
 
-    /// In how many parts K is split at most, of products of these sizes.
-    pub(super) fn most_splits(&self, sizes: [usize; 3], batches: usize) -> u32 {
+    /// The bytes of the partial sums of the choices for products of these sizes, on a device with this many multiprocessors: the most.
+    pub(super) fn most_partial_bytes(
+        &self,
+        multiprocessors: u32,
+        sizes: [usize; 3],
+        batches: usize,
+    ) -> usize {
+        let [m, n, _] = sizes;
         let of_sizes = |(product, measured): (&Product, &Measured)| {
             let is_it = product.sizes == sizes && product.batches == batches;
-            is_it.then_some(measured.launch.splits)
+            let Launch { kernel, splits, streams, .. } = measured.launch;
+            let (streamed, blocks) = (u32::from(streams), multiprocessors as usize);
+            let choice = Choice { kernel, splits, streamed, blocks, ..Choice::NONE };
+            is_it.then(|| choice.partial_bytes(m, n, batches))
         };
         self.products.iter().filter_map(of_sizes).max().unwrap_or(0)
     }
@@ -278,7 +293,7 @@ fn row(line: &str) -> Result<(Product, Measured), String> {
     let is_exchanged = is_yes(&mut words)?;
     let kernel = match name {
         "none" => Kernel::None,
-        "hopper" => {
+        "hopper" | "stream-k" => {
             let tile =
                 Tile::of_columns(tile).ok_or_else(|| format!("no tile has {tile} columns"))?;
             Kernel::Hopper { tile, is_exchanged }
@@ -288,7 +303,8 @@ fn row(line: &str) -> Result<(Product, Measured), String> {
         other => return Err(format!("there is no kernel {other}")),
     };
     let (splits, parts) = (number(&mut words)?, number(&mut words)?);
-    let launch = Launch { kernel, splits, parts, packs: is_yes(&mut words)? };
+    let streams = name == "stream-k";
+    let launch = Launch { kernel, splits, parts, streams, packs: is_yes(&mut words)? };
     let measured = Measured { launch, us: number(&mut words)?, us_of_model: number(&mut words)? };
     match words.next() {
         None => Ok((product, measured)),
@@ -322,6 +338,7 @@ device Some GPU
 driver 1.2
 date 2026-11-28T08:00:00Z
 bf16 nt 16 4096 14336 1 hopper 16 yes 1 4 no 28.10 29.40
+bf16 nt 2048 2112 7168 1 stream-k 192 no 1 1 no 80.00 110.00
 e4m3 nn 300 200 100 2 hopper 192 no 3 1 yes 5.00 5.00
 f16 tn 16 64 64 1 skinny 0 yes 1 1 no 2.00 2.50
 tf32 tt 64 64 64 1 warps 0 no 1 1 no 2.00 2.00
@@ -330,7 +347,7 @@ tf32 tt 64 64 64 1 warps 0 no 1 1 no 2.00 2.00
     #[test]
     fn a_file_says_what_was_measured() {
         let tuning: Tuning = TEXT.parse().unwrap();
-        assert_eq!((tuning.device(), tuning.len()), ("Some GPU", 4));
+        assert_eq!((tuning.device(), tuning.len()), ("Some GPU", 5));
         let text = tuning.to_string();
         assert!(TEXT.lines().all(|line| text.lines().any(|own| own == line)), "{text}");
         assert_eq!(text.parse(), Ok(tuning));
@@ -358,8 +375,10 @@ tf32 tt 64 64 64 1 warps 0 no 1 1 no 2.00 2.00
         let later = Measured { us: 1.0, ..*measured };
         tuning.products.insert(*product, later);
         tuning.extend(&earlier);
-        assert_eq!((tuning.len(), tuning.products[product]), (4, later));
-        assert_eq!(tuning.most_splits([300, 200, 100], 2), 3);
-        assert_eq!(tuning.most_splits([300, 200, 100], 1), 0);
+        assert_eq!((tuning.len(), tuning.products[product]), (5, later));
+        let bytes = |sizes, batches| tuning.most_partial_bytes(132, sizes, batches);
+        assert_eq!(bytes([300, 200, 100], 2), 2 * 3 * 300 * 200 * 4);
+        assert_eq!(bytes([300, 200, 100], 1), 0);
+        assert_eq!(bytes([2048, 2112, 7168], 1), 132 * 128 * 192 * 4);
     }
 }

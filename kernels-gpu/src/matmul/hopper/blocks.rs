@@ -79,7 +79,7 @@ unsafe fn multiply_blocks<T, U, D, const S: usize>(
     Columns<CHAIN>: Instruction<T, U, f32>,
 {
     // SAFETY: all lanes of each warp are here.
-    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
+    let group = unsafe { warpgroup_of_warp() };
     let (passes, none) = ((schedule, problem), [core::ptr::null(); 2]);
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together. A lane of each warp releases a stage.
@@ -89,11 +89,7 @@ unsafe fn multiply_blocks<T, U, D, const S: usize>(
         warp_specialized! {
             group,
             producer with 40 registers => {
-                take_turn();
-                if thread < 32 {
-                    let producer = block.pipeline.producer();
-                    produce::all::<T, WIDE, S>(producer, maps, schedule, passes, first);
-                }
+                produce::in_turn::<T, WIDE, S>(block, maps, schedule, passes, first);
             },
             consumer own with 232 registers => {
                 take_turn();

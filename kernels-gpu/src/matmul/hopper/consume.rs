@@ -54,6 +54,13 @@ pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
             let next = || passes.work(index);
             let (consumer, who) = (&mut consumer, (own, thread));
             work = add_steps::<T, U, N, S>(consumer, &mut sums, schedule, &current, who, next);
+            if let Some(parts) = passes.parts() {
+                if current.steps.1 < schedule.steps {
+                    parts.give(&sums, (own, thread));
+                    continue;
+                }
+                parts.add_before(&mut sums, schedule, current.steps.0, (own, thread));
+            }
             if N < SQUARE {
                 write_elements(&sums, &elements, &current, (own, thread));
             } else {

@@ -83,7 +83,7 @@ unsafe fn multiply_doubles<const S: usize>(
     output: DoubleOutput<'_>,
 ) {
     // SAFETY: all lanes of each warp are here.
-    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
+    let group = unsafe { warpgroup_of_warp() };
     let passes = (schedule, output.problem);
     let first = schedule.first(output.problem, false);
     // SAFETY: the launch gives the memory; all threads together.
@@ -93,11 +93,7 @@ unsafe fn multiply_doubles<const S: usize>(
         warp_specialized! {
             group,
             producer with 40 registers => {
-                take_turn();
-                if thread < 32 {
-                    let producer = block.pipeline.producer();
-                    produce::all::<f64, SQUARE, S>(producer, maps, schedule, passes, first);
-                }
+                produce::in_turn::<f64, SQUARE, S>(block, maps, schedule, passes, first);
             },
             consumer own with 232 registers => {
                 take_turn();

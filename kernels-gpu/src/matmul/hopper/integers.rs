@@ -57,7 +57,7 @@ unsafe fn multiply_bytes<T, Out, const N: usize, const S: usize>(
     Columns<N>: Instruction<T, T, i32>,
 {
     // SAFETY: all lanes of each warp are here.
-    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
+    let group = unsafe { warpgroup_of_warp() };
     let first = schedule.first(output.problem(), false);
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<N, S>::new(false) };
@@ -66,12 +66,8 @@ unsafe fn multiply_bytes<T, Out, const N: usize, const S: usize>(
         warp_specialized! {
             group,
             producer with 40 registers => {
-                take_turn();
-                if thread < 32 {
-                    let producer = block.pipeline.producer();
-                    let passes = (schedule, output.problem());
-                    produce::all::<T, N, S>(producer, maps, schedule, passes, first);
-                }
+                let passes = (schedule, output.problem());
+                produce::in_turn::<T, N, S>(block, maps, schedule, passes, first);
             },
             consumer own with 232 registers => {
                 take_turn();

@@ -14,6 +14,7 @@
 //! | what | why |
 //! |---|---|
 //! | the grid has as many blocks as the device runs at once, each of which takes tile after tile | no gap between tiles |
+//! | the steps of the last tiles are divided among all blocks, where whole tiles would leave many idle: `schedule.rs`, `stream_k.rs` | no round of few tiles |
 //! | tiles are taken in groups of [`Schedule::group`] rows | blocks that run together share what the L2 cache has of A and B |
 //! | registers move from the producer to the consumers (`setmaxnreg`) | 64 × 256 sums are 128 registers of each thread |
 //! | a whole warp computes what the copies take, and one lane starts them | addresses are in the registers of the warp, which the copies take them from |
@@ -38,6 +39,7 @@ mod promotion;
 mod scaled;
 mod schedule;
 mod singles;
+mod stream_k;
 mod tile;
 
 use self::boxes::BoxWriter;
@@ -59,10 +61,11 @@ pub use self::grouped::hopper_grouped;
 pub use self::integers::hopper_integer;
 pub use self::promotion::Promotes;
 pub use self::scaled::hopper_scaled;
-use self::schedule::Passes;
+use self::schedule::{Passes, StreamK};
 pub use self::schedule::{Schedule, Work};
 pub(super) use self::schedule::{divide, part};
 pub use self::singles::hopper_three_tf32;
+pub use self::stream_k::{MOST_STREAM_BLOCKS, Parts, STREAM_FLAGS, stream_bytes};
 pub use self::tile::*;
 
 /// Barriers: those of the stages, and of [`ClusterSums`].
@@ -95,6 +98,8 @@ pub const fn shared_bytes<const N: usize>() -> usize {
 ///   vectors, of rows and of columns, are as [`Beside::new`] has it.
 /// - The schedule's tiles are those of `problem`, with `problem.splits` at most the steps along K; with more than one, D has a
 ///   matrix for each part.
+/// - `parts` has the flags and sums of all blocks, if tiles are streamed: then `N` is above [`SQUARE`], elements of A and B have 16 bits,
+///   `problem.splits` is 1, and the grid has at most [`MOST_STREAM_BLOCKS`], of which each has a step.
 /// - If the schedule `adds`, the launch is in clusters of at most `N / 16` blocks, a power of two, one cluster for each tile.
 #[gpu_only]
 #[inline(always)]
@@ -106,6 +111,7 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     c: *const D,
     vectors: [*const D; 2],
     d: *mut D,
+    parts: Parts,
     epilogue: E,
 ) where
     T: Factor,
@@ -113,13 +119,46 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     E: Epilogue,
     Columns<N>: Promotes<T, T, N>,
 {
+    let (whole, vectors) = ((schedule, problem), (c, vectors));
+    let streamed = StreamK { schedule, problem, parts };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if const { streams::<T>(N) } {
+            multiply_passes::<T, D, E, _, N, S>(maps, whole, streamed, vectors, d, epilogue);
+        } else {
+            multiply_passes::<T, D, E, _, N, S>(maps, whole, whole, vectors, d, epilogue);
+        }
+    }
+}
+
+/// [`multiply`] over these passes.
+///
+/// # Safety
+/// As there.
+#[gpu_only]
+#[inline(always)]
+unsafe fn multiply_passes<T, D, E, P, const N: usize, const S: usize>(
+    maps: GridConstant<'_, [MapWords; 3]>,
+    (schedule, problem): (&Schedule, &Problem),
+    passes: P,
+    (c, vectors): (*const D, [*const D; 2]),
+    d: *mut D,
+    epilogue: E,
+) where
+    T: Factor,
+    D: Output,
+    E: Epilogue,
+    P: Passes,
+    Columns<N>: Promotes<T, T, N>,
+{
     // SAFETY: all lanes of each warp are here.
     let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
     if group == 0 && thread == 0 {
         prefetch(maps);
     }
-    let (adds, passes) = (N <= SQUARE && schedule.adds != 0, (schedule, problem));
-    let first = schedule.first(problem, adds);
+    let adds = N <= SQUARE && schedule.adds != 0;
+    let first =
+        if adds { schedule.first(problem, true) } else { passes.work(thread::block_idx_x()) };
     // SAFETY: the launch gives the memory; all threads together, and each one waits at the cluster's barrier once.
     let block = unsafe { Block::<N, S>::new(adds) };
     // SAFETY: as above.
@@ -130,10 +169,7 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
         warp_specialized! {
             group,
             producer with 40 registers if N >= SQUARE => {
-                take_turn();
-                if thread < 32 {
-                    produce::all::<T, N, S>(block.pipeline.producer(), maps, schedule, passes, first);
-                }
+                produce::in_turn::<T, N, S>(block, maps, schedule, passes, first);
                 if let Some(started) = started {
                     started.wait();
                 }
@@ -153,6 +189,12 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
             },
         }
     }
+}
+
+/// Whether products of `T` in tiles with this many columns may stream tiles.
+#[must_use]
+pub const fn streams<T>(columns: usize) -> bool {
+    columns > SQUARE && size_of::<T>() == 2
 }
 
 /// Starts to load the tensor maps of A and B.

@@ -2,14 +2,36 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+use super::super::form::take_turn;
 use super::{
-    Passes, ROWS_OF_BOX, ROWS_OF_TILE, RowsOfA, SQUARE, Schedule, SmallBox, Stage, Work,
+    Block, Passes, ROWS_OF_BOX, ROWS_OF_TILE, RowsOfA, SQUARE, Schedule, SmallBox, Stage, Work,
     columns_of_box, depth,
 };
 use crate::prelude::*;
 use cuda_std::copy::*;
 use cuda_std::gpu_only;
 use cuda_std::grid_constant::{GridConstant, MapWords};
+use cuda_std::matrix::*;
+
+/// [`all`] by the first warp of the producer, when the kernel before has ended.
+///
+/// # Safety
+/// All threads of the producer call this together, and the rest is as [`all`] has it.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn in_turn<T: TensorElement, const N: usize, const S: usize>(
+    block: Block<N, S>,
+    maps: GridConstant<'_, [MapWords; 3]>,
+    schedule: &Schedule,
+    passes: impl Passes,
+    first: Work,
+) {
+    take_turn();
+    if thread_in_warpgroup() < 32 {
+        // SAFETY: the caller's promise.
+        unsafe { all::<T, N, S>(block.pipeline.producer(), maps, schedule, passes, first) };
+    }
+}
 
 /// Copies the tiles of all passes of this block, of which there is at least one.
 ///

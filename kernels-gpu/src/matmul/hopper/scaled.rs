@@ -94,7 +94,7 @@ unsafe fn multiply_scaled<T, U, D, const N: usize, const S: usize>(
     Columns<N>: Promotes<T, U, N>,
 {
     // SAFETY: all lanes of each warp are here.
-    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
+    let group = unsafe { warpgroup_of_warp() };
     let (passes, none) = ((schedule, problem), [core::ptr::null(); 2]);
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together.
@@ -104,11 +104,7 @@ unsafe fn multiply_scaled<T, U, D, const N: usize, const S: usize>(
         warp_specialized! {
             group,
             producer with 40 registers => {
-                take_turn();
-                if thread < 32 {
-                    let producer = block.pipeline.producer();
-                    produce::all::<T, N, S>(producer, maps, schedule, passes, first);
-                }
+                produce::in_turn::<T, N, S>(block, maps, schedule, passes, first);
             },
             consumer own with 232 registers => {
                 take_turn();

@@ -1,8 +1,12 @@
 //! Which tile a block computes, and which part of its sums.
+//!
+//! Blocks take whole tiles in turns. Where that leaves most of them without work in the last round, the steps along K of the last tiles are divided
+//! evenly among all blocks instead ("stream-K": M. Osama, D. Merrill, C. Cecka, M. Garland, J. Owens, PPoPP 2023): [`StreamK`].
 
 #![cfg_attr(not(target_os = "cuda"), allow(unused_imports))]
 
 use super::super::Problem;
+use super::stream_k::Parts;
 use super::tile::ROWS_OF_TILE;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::matrix::TileGrid;
@@ -32,6 +36,13 @@ pub struct Schedule {
     pub a_batches: u32,
     /// 1, or 0 if all matrices of a batch have the same B.
     pub b_batches: u32,
+    /// How many of the last tiles are streamed: their steps, one tile after the other, are divided among the blocks in their order. The other tiles are
+    /// a multiple of the blocks of the grid.
+    pub streamed: u32,
+    /// The steps of streamed tiles that a block has, and how many of the first blocks have one more.
+    pub share: u32,
+    #[allow(missing_docs)]
+    pub longer_shares: u32,
 }
 
 /// The part of the work that one pass of a block does.
@@ -56,6 +67,12 @@ pub(super) trait Passes: Copy {
 
     /// Pass `index`. Past the end it is one of no meaning, and no access is out of bounds.
     fn work(self, index: u32) -> Work;
+
+    /// Where blocks put the sums of tiles that they do not finish, if some passes are over a part of a tile's steps.
+    #[inline(always)]
+    fn parts(self) -> Option<Parts> {
+        None
+    }
 }
 
 impl Passes for (&Schedule, &Problem) {
@@ -70,7 +87,109 @@ impl Passes for (&Schedule, &Problem) {
     }
 }
 
+/// The passes of a block over whole tiles, and then over its share of the steps of the [streamed](Schedule::streamed) tiles.
+///
+/// A block takes the tiles of its share from the last one to the first: it computes the beginning of a tile that another block finishes before it
+/// finishes a tile itself, for which it needs the sums of blocks with lower numbers. So no block waits for one with a higher number, and blocks need
+/// not run all at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamK<'a> {
+    pub schedule: &'a Schedule,
+    pub problem: &'a Problem,
+    /// Where blocks put the sums of tiles that they do not finish.
+    pub parts: Parts,
+}
+
+impl StreamK<'_> {
+    /// Passes over whole tiles, of all blocks.
+    #[inline(always)]
+    const fn whole(&self) -> u32 {
+        self.schedule.len(self.problem) - self.schedule.streamed
+    }
+
+    /// One more than the last pass of block `block` of `blocks`.
+    #[inline(always)]
+    const fn end(&self, block: u32, blocks: u32) -> u32 {
+        let (first, end) = self.schedule.share_of(block);
+        let (first_tile, _) = divide(first, self.schedule.steps);
+        let (last_tile, _) = divide(end.saturating_sub(1), self.schedule.steps);
+        let tiles = if first < end { last_tile - first_tile + 1 } else { 0 };
+        self.whole() + tiles * blocks
+    }
+
+    /// Pass `index` of block `block` of `blocks`.
+    #[inline(always)]
+    const fn pass(&self, index: u32, block: u32, blocks: u32) -> Work {
+        let (mut tile, mut steps) = (index, (0, 0));
+        let is_streamed = self.schedule.streamed != 0 && index >= self.whole();
+        if is_streamed {
+            let (first, end) = self.schedule.share_of(block);
+            let (last_tile, _) = divide(end.saturating_sub(1), self.schedule.steps);
+            let (after, _) = divide(index - self.whole(), blocks);
+            tile = last_tile.saturating_sub(after);
+            let begin = tile * self.schedule.steps;
+            steps = (first.saturating_sub(begin), end.saturating_sub(begin));
+            tile += self.whole();
+        }
+        let work = self.schedule.work(self.problem, tile);
+        if !is_streamed {
+            return work;
+        }
+        let end = if steps.1 < work.steps.1 { steps.1 } else { work.steps.1 };
+        Work { steps: (steps.0, end), ..work }
+    }
+}
+
+impl Passes for StreamK<'_> {
+    #[inline(always)]
+    fn count(self) -> u32 {
+        if self.schedule.streamed == 0 {
+            return self.schedule.len(self.problem);
+        }
+        self.end(thread::block_idx_x(), thread::grid_dim_x())
+    }
+
+    #[inline(always)]
+    fn work(self, index: u32) -> Work {
+        self.pass(index, thread::block_idx_x(), thread::grid_dim_x())
+    }
+
+    #[inline(always)]
+    fn parts(self) -> Option<Parts> {
+        if self.schedule.streamed == 0 { None } else { Some(self.parts) }
+    }
+}
+
 impl Schedule {
+    /// This schedule with its last `streamed` tiles streamed, on a grid of `blocks`.
+    #[must_use]
+    pub const fn with_streamed(self, streamed: u32, blocks: u32) -> Self {
+        let (share, longer_shares) = divide(streamed * self.steps, blocks);
+        Self { streamed, share, longer_shares, ..self }
+    }
+
+    /// The first step of the share of `block`, and the one after the last, counted over all streamed tiles.
+    #[inline(always)]
+    const fn share_of(&self, block: u32) -> (u32, u32) {
+        let longer = self.longer_shares;
+        let (more, is_longer) = if block < longer { (block, 1) } else { (longer, 0) };
+        let begin = block * self.share + more;
+        (begin, begin + self.share + is_longer)
+    }
+
+    /// Calls `f` with each block that has steps of a streamed tile before those of `block`, which begin at `first` in the tile: the nearest block comes
+    /// first.
+    #[inline(always)]
+    pub(super) fn for_each_before(&self, mut block: u32, first: u32, mut f: impl FnMut(u32)) {
+        let mut left = first;
+        while left > 0 {
+            block = block.wrapping_sub(1);
+            let (begin, end) = self.share_of(block);
+            f(block);
+            left = left.saturating_sub(end - begin);
+        }
+    }
+
     /// The tiles of a matrix.
     #[inline(always)]
     #[must_use]
@@ -143,4 +262,114 @@ pub(in super::super) const fn divide(a: u32, b: u32) -> (u32, u32) {
 pub(in super::super) const fn part(all: u32, index: u32, parts: u32) -> u32 {
     let (each, more) = divide(all, parts);
     index * each + if index < more { index } else { more }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matmul::hopper::ROWS_OF_TILE;
+
+    /// A generator of numbers below a limit: a linear congruential one, of which the upper half is taken.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, limit: u32) -> u32 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 32) % u64::from(limit)) as u32
+        }
+    }
+
+    /// The passes of each block, in its order.
+    fn passes(schedule: &Schedule, problem: &Problem, blocks: u32) -> Vec<Vec<Work>> {
+        let nowhere = Parts { flags: core::ptr::null_mut(), sums: core::ptr::null_mut() };
+        let all = StreamK { schedule, problem, parts: nowhere };
+        let of_block = |block| {
+            let indices = (block..all.end(block, blocks)).step_by(blocks as usize);
+            indices.map(|index| all.pass(index, block, blocks)).collect()
+        };
+        (0..blocks).map(of_block).collect()
+    }
+
+    /// Every step of every tile is in one pass, whole tiles come first, and a block that finishes a tile finds exactly the blocks that have the steps before
+    /// its own, each of which has stored its sums before it waits.
+    fn check(schedule: &Schedule, problem: &Problem, blocks: u32) {
+        let what = format!("{schedule:?} on {blocks} blocks");
+        let all = passes(schedule, problem, blocks);
+        let tiles = schedule.len(problem);
+        let tile_of = |work: &Work| {
+            let row = work.rows.0 / ROWS_OF_TILE as u32;
+            (work.output, row, work.column)
+        };
+        let mut taken = std::collections::HashMap::new();
+        for (block, works) in all.iter().enumerate() {
+            let whole = (tiles - schedule.streamed) / blocks;
+            let is_whole = |work: &Work| work.steps == (0, schedule.steps);
+            assert!(works.iter().take(whole as usize).all(is_whole), "{what}");
+            for work in works {
+                assert!(work.steps.0 < work.steps.1 && work.steps.1 <= schedule.steps, "{what}");
+                taken.entry(tile_of(work)).or_insert_with(Vec::new).push((work.steps, block));
+            }
+            // What is not finished comes before what is finished with others' sums, and a block has one part at most.
+            let unfinished = |work: &&Work| work.steps.1 < schedule.steps;
+            assert!(works.iter().filter(unfinished).count() <= 1, "{what}");
+            let waits = works.iter().position(|work| work.steps.0 > 0 && !unfinished(&work));
+            let stores = works.iter().position(|work| unfinished(&work));
+            assert!(stores.is_none_or(|at| waits.is_none_or(|wait| at < wait)), "{what}");
+        }
+        assert_eq!(taken.len(), tiles as usize, "{what}");
+        for parts in taken.values_mut() {
+            parts.sort_unstable();
+            assert_eq!((parts[0].0.0, parts.last().unwrap().0.1), (0, schedule.steps), "{what}");
+            assert!(parts.windows(2).all(|two| two[0].0.1 == two[1].0.0), "{what}");
+            let ((first, _), last) = *parts.last().unwrap();
+            let mut before = Vec::new();
+            schedule.for_each_before(last as u32, first, |block| before.push(block as usize));
+            before.reverse();
+            let expected: Vec<_> = parts.iter().map(|part| part.1).filter(|b| *b != last).collect();
+            assert_eq!(before, expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn blocks_take_every_step_of_every_tile_once() {
+        let mut numbers = Numbers(25);
+        for _ in 0..2000 {
+            let blocks = 1 + numbers.below(20);
+            let (rows, columns) = (1 + numbers.below(6), 1 + numbers.below(9));
+            let (steps, batches) = (1 + numbers.below(12), 1 + numbers.below(3));
+            let tiles = rows * columns * batches;
+            let schedule = Schedule {
+                tile_rows: rows,
+                tile_columns: columns,
+                steps,
+                group: 1 + numbers.below(rows),
+                ..Schedule::default()
+            };
+            let problem = Problem { m: rows * 128, batches, splits: 1, ..Problem::default() };
+            // Nothing but whole rounds, the last one too, all, and nothing at all.
+            let last = tiles % blocks;
+            let streamed = [last, (last + blocks).min(tiles), tiles, 0][numbers.below(4) as usize];
+            let streamed = if (tiles - streamed) % blocks == 0 { streamed } else { tiles };
+            check(&schedule.with_streamed(streamed, blocks), &problem, blocks);
+        }
+    }
+
+    #[test]
+    fn blocks_without_a_step_have_no_pass() {
+        let schedule =
+            Schedule { tile_rows: 1, tile_columns: 2, steps: 3, group: 1, ..Schedule::default() };
+        let problem = Problem { m: 128, batches: 1, splits: 1, ..Problem::default() };
+        let schedule = schedule.with_streamed(2, 9);
+        let all = passes(&schedule, &problem, 9);
+        assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 0, 0, 0]);
+        check(&schedule, &problem, 9);
+        // The pass that the producer has in any case is one of no step.
+        let nowhere = Parts { flags: core::ptr::null_mut(), sums: core::ptr::null_mut() };
+        let stream = StreamK { schedule: &schedule, problem: &problem, parts: nowhere };
+        let Work { steps, .. } = stream.pass(8, 8, 9);
+        assert_eq!(steps.0, steps.1);
+    }
 }

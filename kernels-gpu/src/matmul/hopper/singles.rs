@@ -64,7 +64,7 @@ unsafe fn multiply_parts<const N: usize, const S: usize>(
     Columns<N>: Width<f32>,
 {
     // SAFETY: all lanes of each warp are here.
-    let (group, thread) = (unsafe { warpgroup_of_warp() }, thread_in_warpgroup());
+    let group = unsafe { warpgroup_of_warp() };
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together. A lane of each warp releases a stage: warps need not be at the same one.
     let block = unsafe { Block::<N, S>::released_by(2 * WARPGROUP as u32 / 32, false) };
@@ -73,12 +73,8 @@ unsafe fn multiply_parts<const N: usize, const S: usize>(
         warp_specialized! {
             group,
             producer with 40 registers => {
-                take_turn();
-                if thread < 32 {
-                    let producer = block.pipeline.producer();
-                    let passes = (schedule, problem);
-                    produce::all::<Tf32, N, S>(producer, maps, schedule, passes, first);
-                }
+                let passes = (schedule, problem);
+                produce::in_turn::<Tf32, N, S>(block, maps, schedule, passes, first);
             },
             consumer own with 232 registers => {
                 take_turn();

@@ -43,12 +43,15 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     let small = vec![[64, 96, 32]];
     let quick = vec![[4096; 3], [8192; 3], [16, 4096, 14_336], [4095, 4097, 4099]];
     let shapes = scale.pick(small.clone(), quick, all_shapes());
-    let mut cases: Vec<_> = shapes.into_iter().map(|sizes| multiplied("nn", sizes)).collect();
+    let mut cases: Vec<_> = shapes.into_iter().map(|sizes| multiplied_bf16("nn", sizes)).collect();
+    let halves = scale.pick(small.clone(), vec![[4096; 3]], shapes_of_halves());
+    let of_f16 = Rounding::TENSOR.to_f16();
+    cases.extend(halves.into_iter().map(|sizes| multiplied::<f16>("nn", of_f16, sizes)));
     let square = scale.pick([40; 3], [4096; 3], [4096; 3]);
-    cases.extend(["nt", "tn", "tt"].map(|form| multiplied(form, square)));
+    cases.extend(["nt", "tn", "tt"].map(|form| multiplied_bf16(form, square)));
     let few_rows =
         scale.pick(vec![[8, 64, 72]], vec![[1, 8192, 8192], [16, 8192, 8192]], few_rows());
-    cases.extend(few_rows.into_iter().map(|sizes| multiplied("nt", sizes)));
+    cases.extend(few_rows.into_iter().map(|sizes| multiplied_bf16("nt", sizes)));
     cases.push(batched(scale.pick(
         [3, 40, 48, 32],
         [64, 1024, 1024, 1024],
@@ -74,6 +77,13 @@ fn all_shapes() -> Vec<Sizes> {
     let layers = LAYERS.iter().flat_map(|&[n, k]| rows.map(|m| [m, n, k]));
     let odd = [[128, 128, 1 << 20], [4095, 4097, 4099]];
     squares.into_iter().chain(layers).chain(odd).collect()
+}
+
+/// Of f16, whose kernels are those of bf16 but for the type: the larger squares, and layers at two numbers of rows.
+fn shapes_of_halves() -> Vec<Sizes> {
+    let squares = [2048, 4096, 8192, 16_384].map(|side| [side; 3]);
+    let layers = LAYERS.iter().flat_map(|&[n, k]| [512, 2048].map(|m| [m, n, k]));
+    squares.into_iter().chain(layers).collect()
 }
 
 /// Layers of few tokens, whose weights are rows along K as they are stored.
@@ -241,9 +251,20 @@ fn on_normals<T: Normal + Into<f64>, D: Random + Into<f64>>(
     .in_operations(2 * (count * m * n * k) as u64)
 }
 
-fn multiplied(form: &'static str, sizes: Sizes) -> Case {
+fn multiplied_bf16(form: &'static str, sizes: Sizes) -> Case {
+    multiplied::<bf16>(form, Rounding::TENSOR.to_bf16(), sizes)
+}
+
+fn multiplied<T: Normal + Factor + Into<f64>>(
+    form: &'static str,
+    rounding: Rounding,
+    sizes: Sizes,
+) -> Case
+where
+    Plain: MatmulKernel<T, T> + MatmulKernel<T, f32>,
+{
     let is_square = sizes == [4096; 3] || sizes == [8192; 3];
-    on_normals::<bf16, bf16>(form, Rounding::TENSOR.to_bf16(), sizes, None, chosen)
+    on_normals::<T, T>(form, rounding, sizes, None, chosen)
         .goal_if(is_square, "cuBLASLt", 1.0)
         .goal_if(!is_square, "cuBLASLt", 0.9)
 }
@@ -362,7 +383,14 @@ fn scaled(form: &'static str, sizes: Sizes) -> Case {
 }
 
 /// What `ops::matmul` chooses.
-fn chosen(gpu: &Gpu, layouts: [MatrixLayout; 3], state: &mut Rigged<bf16, bf16>) -> GpuResult<()> {
+fn chosen<T: Factor>(
+    gpu: &Gpu,
+    layouts: [MatrixLayout; 3],
+    state: &mut Rigged<T, T>,
+) -> GpuResult<()>
+where
+    Plain: MatmulKernel<T, T> + MatmulKernel<T, f32>,
+{
     let Rigged { a, b, d, scratch } = state;
     let (a, b) = (Matrix::new(&*a, layouts[0])?, Matrix::new(&*b, layouts[1])?);
     matmul_into(gpu, a, b, MatrixMut::new(d, layouts[2])?, Options::new(), scratch)
