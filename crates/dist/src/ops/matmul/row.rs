@@ -32,10 +32,11 @@ const OPERATION: &str = "a row-parallel product";
 /// 2009.) While pieces of one share are under way, those of the next one are multiplied.
 ///
 /// # Rounding
-/// Partial sums travel in the type of D: choose `f32` where 16 bits are too few. On its way an element is rounded to that type once for each other
-/// rank, each time by at most half of its distance of numbers, relative to the sum so far, of which the magnitude is at most
-/// `|alpha| Σ |a b|` over all of K; the products between are off as [`matmul_into`] has it. The order of the ranks is fixed, so the bits
-/// are the same in every run. In one piece the backend reduces, in its own order ([`Reduction`]), with the same bound.
+/// Partial sums travel in the type of D: choose `f32` where 16 bits are too few. With *n* ranks an element is rounded to that type *n* - 1 times
+/// on its way, each time by at most *u* times the sum so far: *u* is 2^-24 of `f32`, 2^-11 of `f16` and 2^-8 of `bf16`. With what
+/// [`matmul_into`] is off by itself, that is at most `(k · 2^-22 + (n - 1) (u + 2^-23)) · |alpha| Σ |a b|` to first order, over all of K,
+/// before the epilogue and the last rounding. The ranks add in a fixed order, so the bits are the same in every run. In one piece the backend
+/// adds, in its own order ([`Reduction`]), with the same bound.
 ///
 /// A plan: what it allocates serves any number of products, one after the other. That is two of the longest share of D; in
 /// [one piece](Self::in_pieces) a D of all rows, and one of this rank's.
