@@ -142,12 +142,16 @@ mod tests {
         };
         let schedule = Schedule { tiles: 200u32.div_ceil(64), group: 5 };
         let mut seen = std::collections::BTreeMap::new();
+        let mut tiles = std::collections::BTreeMap::new();
         for index in 0..schedule.len(&problem) {
             let work = schedule.work(&problem, Band::ALL, index, (64, 16), Batches::default());
-            *seen.entry((work.batch.index, work.head, work.row)).or_insert(0) +=
-                work.blocks.1 - work.blocks.0;
+            let place = (work.batch.index, work.head, work.row);
+            // All parts of a tile, and no others, have its number.
+            assert_eq!(*tiles.entry(work.tile).or_insert(place), place);
+            *seen.entry(place).or_insert(0) += work.blocks.1 - work.blocks.0;
         }
         assert_eq!(seen.len(), 2 * 6 * 4);
+        assert!(tiles.into_keys().eq(0..2 * 6 * 4));
         assert!(seen.values().all(|blocks| *blocks == 5));
     }
 
