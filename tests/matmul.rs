@@ -282,6 +282,15 @@ fn every_choice_gives_the_product() {
     every_choice::<bf16, f32>([137, 257, 130], [column, column, row], 1.0);
 }
 
+/// A thread that writes the last column of an odd number reads no other thread's element of C, which is D.
+#[test]
+fn c_may_be_d_with_an_odd_number_of_columns() {
+    let [row, column] = ORDERS;
+    every_choice::<bf16, bf16>([9, 21, 7], [row, row, row], 1.0);
+    every_choice::<bf16, f32>([21, 9, 7], [row, column, column], 1.0);
+    every_choice::<f16, f16>([70, 67, 40], [row, column, row], -2.0);
+}
+
 #[test]
 fn every_tile_is_among_the_choices() {
     let x = upload(&vec![bf16::ONE; 300 * 512]);

@@ -128,11 +128,12 @@ impl<'a, D: Value, E: Epilogue, S: Scaling> Output<'a, D, E, S> {
         }
         let at = |column: usize| self.problem.d.index(batch, row, column);
         let is_pair = self.has_pairs && second == first + 1;
-        // SAFETY: the caller's promise, and inside. (What a second element that is not reads is that of the last column.)
+        // SAFETY: the caller's promise, and inside. (A second element that is not reads what the first one does: C may be D, whose other elements
+        // other threads write.)
         unsafe {
             let of_row = self.beside.of_row(row);
             let value = |sum, column: usize| {
-                let existing = column.min(n - 1);
+                let existing = if column < n { column } else { first };
                 let c = self.beside.c(batch, row, existing);
                 let of_column = self.beside.of_column(existing);
                 let place = [batch as u32, row as u32, column as u32];
