@@ -294,6 +294,38 @@ fn an_epilogue_of_ones_own() -> GpuResult<()> {
     Ok(())
 }
 
+/// An epilogue of one's own with values of its own, in a product whose last tiles are streamed: K is divided although the crate has no kernel for partial sums.
+#[test]
+fn an_epilogue_of_ones_own_takes_streamed_tiles() -> GpuResult<()> {
+    use cuda_std::bf16;
+    use ferrowarp::ops::matmul::{Matrix, MatrixMut, Options, choices, matmul_into};
+
+    // Two tiles of 192 columns, with a step or two for each block of a device.
+    let blocks = gpu().info().multiprocessors as usize;
+    let (m, n, k) = (3, 200, 64 * (blocks / 2) + 64);
+    // Element (i, j) of the product is k i / 64, where j is even, and 0 elsewhere.
+    let a: Vec<bf16> = (0..m * k).map(|at| bf16::from_f32((at / k) as f32 / 64.0)).collect();
+    let b: Vec<bf16> = (0..k * n).map(|at| bf16::from_f32(((at + 1) % 2) as f32)).collect();
+    let (a, b) = (upload(gpu(), &a), upload(gpu(), &b));
+    let (a, b) = (Matrix::row_major(&a, m, k)?, Matrix::row_major(&b, k, n)?);
+    let per_row = upload(gpu(), &[-1.0f32, -2.0, -3.0]);
+    let above = Above { threshold: 1.5 * k as f32 / 64.0, columns: 190 };
+    let mut d = poisoned::<f32>(gpu(), m * n);
+    let all = choices(gpu(), a, b, &MatrixMut::row_major(&mut d, m, n)?)?;
+    for choice in all.into_iter().filter(|choice| choice.streamed > 0) {
+        d.copy_from_host(&vec![f32::NAN; m * n])?;
+        let options = Options::new().epilogue(above).per_row(&per_row).choice(choice);
+        let view = MatrixMut::row_major(&mut d, m, n)?;
+        matmul_into(gpu(), a, b, view, options, &mut ops::Scratch::new(gpu())?)?;
+        for (at, found) in download(&d).into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let value = if i == 2 && j % 2 == 0 { k as f32 / 32.0 } else { -(i as f32) - 1.0 };
+            assert_eq!(found, if j < 190 { value } else { 0.0 }, "({i}, {j}) by {choice}");
+        }
+    }
+    Ok(())
+}
+
 /// A device without the functor's kernel crate: the error names the kernel, and how to load it.
 #[test]
 fn a_functor_whose_kernels_are_not_loaded_is_an_error() -> GpuResult<()> {
