@@ -352,7 +352,7 @@ mod tests {
             // Nothing but whole rounds, the last one too, all, and nothing at all.
             let last = tiles % blocks;
             let streamed = [last, (last + blocks).min(tiles), tiles, 0][numbers.below(4) as usize];
-            let streamed = if (tiles - streamed) % blocks == 0 { streamed } else { tiles };
+            let streamed = if (tiles - streamed).is_multiple_of(blocks) { streamed } else { tiles };
             check(&schedule.with_streamed(streamed, blocks), &problem, blocks);
         }
     }
