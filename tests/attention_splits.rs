@@ -259,8 +259,7 @@ fn launches_with_the_same_scratch() {
 #[test]
 fn a_captured_launch_is_replayed() -> GpuResult<()> {
     let mut rng = rng();
-    // A capture refuses the tensor maps of the other one.
-    for kernel in [Kernel::Warps, Kernel::FewRows] {
+    for kernel in [Kernel::Hopper, Kernel::Warps, Kernel::FewRows] {
         let case = divided(kernel, 3, [1, 3, 1, 2, 64], &mut rng);
         let mut tensors = Uploaded::new(&case);
         let (_, bytes) = tensors.explain(&case);

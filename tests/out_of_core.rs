@@ -25,7 +25,7 @@ const BUDGET: usize = 64 << 10;
 const SORT_BUDGET: usize = 96 << 10;
 const COUNT_BUDGET: usize = 16 << 10;
 /// For a few thousand keys, beside what a search for the top k takes.
-const TOP_BUDGET: usize = 192 << 10;
+const TOP_BUDGET: usize = 208 << 10;
 /// Around a warp, the least tile and tiles of the budget; primes; many tiles.
 const SIZES: [usize; 14] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1009, 1535, 1537, 9973, 60_013];
 

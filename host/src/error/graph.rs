@@ -132,9 +132,10 @@ pub enum GraphError {
         found: &'static str,
     },
 
-    /// A node is to use other memory than the order of the graph was made for.
+    /// A node is to use other memory than the graph was made for: than its order allows, or where only the node itself knows all addresses,
+    /// such as those in tensor maps.
     #[error(
-        "node `{node}` of the graph would use other memory as `{argument}` than the graph's order \
+        "node `{node}` of the graph would use other memory as `{argument}` than the graph \
          was made for: build another graph"
     )]
     OtherMemory {

@@ -1,10 +1,12 @@
 //! The operations of nodes.
 
+use std::any::TypeId;
 use std::ptr;
 use std::sync::Arc;
 
 use cuda_driver::LaunchAttribute;
 use cuda_driver::sys;
+use cuda_std::grid_constant::MapWords;
 use cuda_std::launch::{Access, Args, Kernel, LaunchConfig, MemoryArg, ParamKind};
 
 use super::child::ChildOperation;
@@ -92,6 +94,7 @@ impl Operation {
     pub(super) fn is_fixed(&self, value: usize) -> bool {
         match self {
             Self::Child(child) => child.is_fixed(value),
+            Self::Kernel(kernel) => kernel.has_maps,
             _ => matches!(self, Self::Foreign(_)),
         }
     }
@@ -114,6 +117,8 @@ pub(super) struct KernelOperation {
     pub(super) attributes: Vec<LaunchAttribute>,
     /// Whether it may begin before the kernel that it comes after has ended, for which it waits itself.
     pub(super) starts_early: bool,
+    /// Whether tensor maps are among its arguments: they hold addresses of its memory, too.
+    has_maps: bool,
     /// Keeps the function.
     _module: Arc<KernelModule>,
 }
@@ -176,8 +181,9 @@ impl KernelOperation {
         // In a graph the early start is a property of the edge, and not of the node.
         let starts_early = attributes.iter().any(is_of_streams);
         attributes.retain(|attribute| !is_of_streams(attribute));
+        let has_maps = has_maps(args);
         let (args, _module) = (args.keep(), module.clone());
-        Self { kernel, function, config, args, attributes, starts_early, _module }
+        Self { kernel, function, config, args, attributes, starts_early, has_maps, _module }
     }
 
     /// Calls `use_them` with the parameters of the driver's node.
@@ -194,6 +200,19 @@ impl KernelOperation {
             })
         })
     }
+}
+
+/// Whether the first argument, as which a launch passes them, is tensor maps of which one describes memory. The library's kernels have up to four.
+fn has_maps(args: &Args<'_>) -> bool {
+    fn are_maps<const N: usize>(args: &Args<'_>) -> bool {
+        args.type_of(0).is_some_and(|(found, _)| found == TypeId::of::<[MapWords; N]>())
+            && args.with_pointers(|pointers| {
+                // SAFETY: the first argument is of this type.
+                let maps = unsafe { pointers[0].cast::<[MapWords; N]>().read() };
+                maps != [MapWords::default(); N]
+            })
+    }
+    are_maps::<1>(args) || are_maps::<2>(args) || are_maps::<3>(args) || are_maps::<4>(args)
 }
 
 /// The memory that a launch uses: what its arguments say, and what pointers lead to.

@@ -171,7 +171,8 @@ impl<B: GraphBuffers> Graph<B> {
     }
 
     /// The buffers, to be changed: to be filled, or exchanged for others of the same sizes, which the
-    /// next launch uses in their info.
+    /// next launch uses in their place. Kernels that get tensor maps, such as Hopper's matrix products, keep their
+    /// memory: to exchange it makes the next launch return [`OtherMemory`](GraphError::OtherMemory).
     #[must_use]
     pub fn buffers_mut(&mut self) -> &mut B {
         self.is_stale = true;

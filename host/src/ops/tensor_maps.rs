@@ -62,7 +62,7 @@ pub fn encode_swizzled<const RANK: usize, const STRIDES: usize>(
             }
         })
     };
-    // The driver only writes the map, which becomes a parameter of the node.
+    // The driver only writes the map. It becomes a parameter of a node, whose memory can be no other then.
     let encoded = if capture::is_recording() { capture::outside(call) } else { call() };
     encoded.with_gpu_context(|| operation)?;
     Ok(MapWords { words: map.words })
