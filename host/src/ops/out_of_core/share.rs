@@ -10,6 +10,9 @@ use crate::lock::lock;
 const WARM_UP: usize = 3;
 /// Tiles between two looks at the clock.
 const WINDOW: usize = 8;
+/// The device's first tile beside which the CPU may work.
+#[cfg(test)]
+pub const FIRST_OF_BOTH: usize = WARM_UP + WINDOW + 1;
 
 /// Elements of an array that neither side has taken yet.
 pub struct Share {

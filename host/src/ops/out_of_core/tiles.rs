@@ -160,6 +160,9 @@ impl OutOfCore {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::share::FIRST_OF_BOTH;
     use super::*;
 
     #[test]
@@ -219,30 +222,42 @@ mod tests {
 
     #[test]
     fn a_panic_on_either_side_ends_both() {
-        let gpu = Gpu::new().unwrap();
-        let tiles = OutOfCore::new(&gpu).with_cpu_threads(2);
-        struct Fails;
-        impl OnePass<u32> for Fails {
+        /// What the device does with tile number so and so.
+        struct OnDevice<'a>(usize, &'a dyn Fn(usize));
+        impl OnePass<u32> for OnDevice<'_> {
             fn enqueue(&mut self, _: &Tile<'_, u32>) -> GpuResult<()> {
-                panic!("on purpose")
+                self.0 += 1;
+                self.1(self.0);
+                Ok(())
             }
 
             fn collect(&mut self, _: usize, _: Range<usize>) -> GpuResult<()> {
                 Ok(())
             }
         }
+        let gpu = Gpu::new().unwrap();
+        let tiles = OutOfCore::new(&gpu).with_cpu_threads(2);
         let x = vec![1_u32; 100_000];
-        let run = std::panic::AssertUnwindSafe(|| {
-            let host = OnHost { start: &|| (), add: &|(), _| () };
-            tiles.pass(&x, &mut lanes(&gpu, LANES, 256).unwrap(), &mut Fails, Some(&host)).map(drop)
+        let run = |on_device: &dyn Fn(usize), on_host: &(dyn Fn() + Sync)| {
+            let run = std::panic::AssertUnwindSafe(|| {
+                let host = OnHost { start: &|| (), add: &|(), _| on_host() };
+                let (mut lanes, mut device) =
+                    (lanes(&gpu, LANES, 256).unwrap(), OnDevice(0, on_device));
+                tiles.pass(&x, &mut lanes, &mut device, Some(&host)).map(drop)
+            });
+            std::panic::catch_unwind(run).unwrap_err();
+        };
+        run(&|_| panic!("on purpose"), &|| ());
+        let cpu_works = AtomicBool::new(false);
+        // As soon as the CPU may work, before its share is judged, the device waits until it does, however late it gets a processor.
+        let wait = |tile: usize| {
+            while tile == FIRST_OF_BOTH + LANES && !cpu_works.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+        };
+        run(&wait, &|| {
+            cpu_works.store(true, Ordering::Relaxed);
+            panic!("on purpose")
         });
-        std::panic::catch_unwind(run).unwrap_err();
-        let run = std::panic::AssertUnwindSafe(|| {
-            let host = OnHost { start: &|| (), add: &|(), _| panic!("on purpose") };
-            tiles
-                .pass(&x, &mut lanes(&gpu, LANES, 256).unwrap(), &mut Seen::default(), Some(&host))
-                .map(drop)
-        });
-        std::panic::catch_unwind(run).unwrap_err();
     }
 }
