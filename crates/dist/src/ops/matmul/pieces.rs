@@ -135,7 +135,7 @@ mod tests {
                     assert_eq!(part.start, next, "{cut:?}");
                     assert!(part.len() <= cut.longest());
                     let is_large = lens[rank as usize] >= count * TILE[0];
-                    assert!(!is_large || part.start % TILE[0] == 0, "{cut:?}");
+                    assert!(!is_large || part.start.is_multiple_of(TILE[0]), "{cut:?}");
                     assert_eq!(cut.place(rank, piece).start, cut.rows.start_of(rank) + next);
                     next = part.end;
                 }
