@@ -23,7 +23,7 @@ struct Case {
     orders: [Order; 3],
 }
 
-/// Blocks of the device: one tile of the large ones takes a whole multiprocessor.
+/// Blocks of the device: one tile takes a whole multiprocessor, but for the slim ones, of which there are two at a time.
 fn blocks() -> usize {
     gpu().info().multiprocessors as usize
 }
@@ -78,6 +78,16 @@ fn tiles_of_two_blocks() {
 }
 
 #[test]
+fn a_tile_of_all_blocks() {
+    // One slim tile, with a step or two for each block: more blocks than a warp has lanes give sums to the last one.
+    let k = 64 * (2 * blocks() + 36);
+    let case = Case { batches: 1, sizes: [5, 100, k], orders: [ROW, ROW, ROW] };
+    check::<bf16, bf16>(case, (1.0, 1.0));
+    let case = Case { batches: 1, sizes: [120, 16, k], orders: [ROW, COLUMN, ROW] };
+    check::<f16, f32>(case, (1.0, 0.0));
+}
+
+#[test]
 fn whole_tiles_come_first() {
     // A round of whole tiles, and then a round and two tiles whose steps are divided.
     let case = Case { batches: 2 * blocks() + 2, sizes: [9, 16, 72], orders: [ROW, COLUMN, ROW] };
@@ -85,6 +95,9 @@ fn whole_tiles_come_first() {
     // Tiles of one step, which no two blocks share: some blocks have one tile, others two.
     let case = Case { batches: 2 * blocks() - 7, sizes: [9, 16, 40], orders: [COLUMN, ROW, ROW] };
     check::<bf16, bf16>(case, (2.0, 1.0));
+    // A round of slim tiles, and two tiles more.
+    let case = Case { batches: 4 * blocks() + 2, sizes: [9, 16, 72], orders: [ROW, COLUMN, ROW] };
+    check::<f16, f16>(case, (1.0, 0.0));
 }
 
 #[test]
@@ -104,7 +117,7 @@ fn an_epilogue_is_applied_once_to_the_whole_sum() {
         matmul_into(gpu(), x, y, view, options, &mut Scratch::new(gpu()).unwrap()).unwrap();
         out.to_vec().unwrap()
     };
-    if let Some(&choice) = streamed(&a, &b, &d).first() {
+    for choice in streamed(&a, &b, &d) {
         // By the kernel whose tiles are not shared: sums are added in another order, and rounded to bf16 in the end.
         let whole = run(unstreamed(&a, &b, &d, choice));
         for (place, (one, other)) in run(choice).iter().zip(whole).enumerate() {

@@ -153,14 +153,6 @@ impl Tile {
         self.form()
     }
 
-    /// Whether its kernel streams tiles, of products of elements with this many bytes.
-    const fn streams(self, element_bytes: usize) -> bool {
-        match element_bytes {
-            2 => streams::<u16>(self.columns()),
-            _ => false,
-        }
-    }
-
     /// The tile with so many columns.
     pub(super) fn of_columns(columns: usize) -> Option<Self> {
         let mut all = Self::SMALL.into_iter().chain(Self::LARGE);
@@ -394,8 +386,13 @@ impl Choice {
         for tile in Tile::LARGE.into_iter().filter(|tile| tile.columns() <= allows.widest) {
             let splits = splits(machine, sizes.tiles(tile), sizes.steps(), allows);
             splits.for_each(|splits| f(Self::hopper(machine, sizes, tile, splits)));
-            Self::stream_k(machine, sizes, tile).into_iter().for_each(&mut f);
         }
+        Tile::SMALL
+            .into_iter()
+            .chain(Tile::LARGE)
+            .filter(|tile| tile.columns() <= allows.widest)
+            .filter_map(|tile| Self::stream_k(machine, sizes, tile, allows))
+            .for_each(&mut f);
         clusters()
             .filter_map(|(tile, parts)| Self::in_clusters(machine, sizes, tile, parts, allows))
             .for_each(f);
@@ -438,15 +435,16 @@ impl Choice {
 
     /// With the last tiles streamed, those of the last round of blocks and of the one before: each block has the steps of about one tile or more.
     /// `None` where the last round is full, and for products that are not for that.
-    fn stream_k(machine: &Machine, sizes: Sizes, tile: Tile) -> Option<Self> {
-        let blocks = machine.multiprocessors as usize;
-        let (tiles, steps) = (sizes.tiles(tile), sizes.steps());
+    fn stream_k(machine: &Machine, sizes: Sizes, tile: Tile, allows: Allows) -> Option<Self> {
+        let whole = Self::in_clusters(machine, sizes, tile, 1, allows)?;
+        let blocks = places(machine, tile, 1);
+        let (tiles, steps) = (whole.passes, sizes.steps());
         let streamed = match tiles % blocks {
             0 => return None,
             last => (last + blocks).min(tiles),
         };
         let all = streamed * steps;
-        let can_stream = tile.streams(sizes.element_bytes)
+        let can_stream = streams(sizes.element_bytes)
             && (blocks..=u32::MAX as usize).contains(&all)
             && blocks <= MOST_STREAM_BLOCKS;
         if !can_stream {
@@ -456,12 +454,12 @@ impl Choice {
         let rounds = ((tiles - streamed) / blocks) as f64;
         let share = all.div_ceil(blocks);
         // A block stores the sums of one tile, and adds those of as many others as have steps of its own.
-        let moved = stream_bytes(blocks, tile.columns()) * (1 + steps.div_ceil(share));
-        let exchanged = moved as f64 / BYTES_PER_CYCLE;
+        let givers = steps.div_ceil(share);
+        let moved = stream_bytes(blocks, tile.columns()) * (1 + givers);
+        let exchanged = moved as f64 / BYTES_PER_CYCLE + PART_CYCLES * givers as f64;
         // It passes over the end of a tile and the beginning of another one.
         let multiplied = rounds * (steps as f64 * step + pass) + share as f64 * step + 2.0 * pass;
         let cycles = beside(multiplied + exchanged, sizes.memory_cycles());
-        let whole = Self::hopper(machine, sizes, tile, 1);
         Some(Self {
             streamed: streamed as u32,
             blocks,
@@ -586,11 +584,15 @@ fn beside(one: f64, other: f64) -> f64 {
 
 /// Blocks that the device runs at a time, in clusters of `parts`.
 fn places(machine: &Machine, tile: Tile, parts: usize) -> usize {
-    let multiprocessors = machine.multiprocessors as usize;
     match parts {
-        1 | 2 => multiprocessors * blocks_at_once(tile.columns()),
-        _ => (multiprocessors as f64 * PLACES_OF_CLUSTERS) as usize,
+        1 | 2 => blocks_of_grid(machine.multiprocessors, tile),
+        _ => (f64::from(machine.multiprocessors) * PLACES_OF_CLUSTERS) as usize,
     }
+}
+
+/// Blocks that a device with this many multiprocessors runs at a time.
+pub(super) const fn blocks_of_grid(multiprocessors: u32, tile: Tile) -> usize {
+    multiprocessors as usize * blocks_at_once(tile.columns())
 }
 
 /// Tiles, and in how many parts the blocks of a cluster divide their sums.

@@ -13,7 +13,7 @@ use cuda_std::number::E4m3;
 use cuda_std::{bf16, f16};
 use kernels_gpu::matmul::Factor;
 
-use super::choice::{Choice, Kernel, Tile};
+use super::choice::{Choice, Kernel, Tile, blocks_of_grid};
 use super::matrix::Order;
 use crate::error::{GpuError, GpuResult};
 
@@ -209,7 +209,11 @@ impl Tuning {
         let of_sizes = |(product, measured): (&Product, &Measured)| {
             let is_it = product.sizes == sizes && product.batches == batches;
             let Launch { kernel, splits, streams, .. } = measured.launch;
-            let (streamed, blocks) = (u32::from(streams), multiprocessors as usize);
+            let streamed = u32::from(streams);
+            let blocks = match kernel {
+                Kernel::Hopper { tile, .. } => blocks_of_grid(multiprocessors, tile),
+                _ => 0,
+            };
             let choice = Choice { kernel, splits, streamed, blocks, ..Choice::NONE };
             is_it.then(|| choice.partial_bytes(m, n, batches))
         };

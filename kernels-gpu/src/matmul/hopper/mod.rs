@@ -98,8 +98,8 @@ pub const fn shared_bytes<const N: usize>() -> usize {
 ///   vectors, of rows and of columns, are as [`Beside::new`] has it.
 /// - The schedule's tiles are those of `problem`, with `problem.splits` at most the steps along K; with more than one, D has a
 ///   matrix for each part.
-/// - `parts` has the flags and sums of all blocks, if tiles are streamed: then `N` is above [`SQUARE`], elements of A and B have 16 bits,
-///   `problem.splits` is 1, and the grid has at most [`MOST_STREAM_BLOCKS`], of which each has a step.
+/// - `parts` has the flags and sums of all blocks, if tiles are streamed: then elements of A and B have 16 bits, `problem.splits` is 1,
+///   the schedule does not `add`, and the grid has at most [`MOST_STREAM_BLOCKS`], of which each has a step.
 /// - If the schedule `adds`, the launch is in clusters of at most `N / 16` blocks, a power of two, one cluster for each tile.
 #[gpu_only]
 #[inline(always)]
@@ -123,7 +123,7 @@ pub unsafe fn multiply<T, D, E, const N: usize, const S: usize>(
     let streamed = StreamK { schedule, problem, parts };
     // SAFETY: the caller's promise.
     unsafe {
-        if const { streams::<T>(N) } {
+        if const { streams(size_of::<T>()) } {
             multiply_passes::<T, D, E, _, N, S>(maps, whole, streamed, vectors, d, epilogue);
         } else {
             multiply_passes::<T, D, E, _, N, S>(maps, whole, whole, vectors, d, epilogue);
@@ -191,10 +191,10 @@ unsafe fn multiply_passes<T, D, E, P, const N: usize, const S: usize>(
     }
 }
 
-/// Whether products of `T` in tiles with this many columns may stream tiles.
+/// Whether products of elements with this many bytes may stream tiles.
 #[must_use]
-pub const fn streams<T>(columns: usize) -> bool {
-    columns > SQUARE && size_of::<T>() == 2
+pub const fn streams(element_bytes: usize) -> bool {
+    element_bytes == 2
 }
 
 /// Starts to load the tensor maps of A and B.

@@ -177,16 +177,22 @@ impl Schedule {
         (begin, begin + self.share + is_longer)
     }
 
-    /// Calls `f` with each block that has steps of a streamed tile before those of `block`, which begin at `first` in the tile: the nearest block comes
-    /// first.
+    /// How many blocks have steps of a tile before those of `block`, which begin at `first` in the tile. They are the blocks with the next lower
+    /// numbers.
     #[inline(always)]
-    pub(super) fn for_each_before(&self, mut block: u32, first: u32, mut f: impl FnMut(u32)) {
-        let mut left = first;
-        while left > 0 {
-            block = block.wrapping_sub(1);
-            let (begin, end) = self.share_of(block);
-            f(block);
-            left = left.saturating_sub(end - begin);
+    pub(super) const fn blocks_before(&self, block: u32, first: u32) -> u32 {
+        let (begin, _) = self.share_of(block);
+        block - self.block_of(begin - first)
+    }
+
+    /// The block whose share has this step, counted over all streamed tiles.
+    #[inline(always)]
+    const fn block_of(&self, step: u32) -> u32 {
+        let in_longer = self.longer_shares * (self.share + 1);
+        if step < in_longer {
+            divide(step, self.share + 1).0
+        } else {
+            self.longer_shares + divide(step - in_longer, self.share).0
         }
     }
 
@@ -325,11 +331,9 @@ mod tests {
             assert_eq!((parts[0].0.0, parts.last().unwrap().0.1), (0, schedule.steps), "{what}");
             assert!(parts.windows(2).all(|two| two[0].0.1 == two[1].0.0), "{what}");
             let ((first, _), last) = *parts.last().unwrap();
-            let mut before = Vec::new();
-            schedule.for_each_before(last as u32, first, |block| before.push(block as usize));
-            before.reverse();
-            let expected: Vec<_> = parts.iter().map(|part| part.1).filter(|b| *b != last).collect();
-            assert_eq!(before, expected, "{what}");
+            let before = schedule.blocks_before(last as u32, first) as usize;
+            let givers: Vec<_> = parts.iter().map(|part| part.1).filter(|b| *b != last).collect();
+            assert_eq!((last - before..last).collect::<Vec<_>>(), givers, "{what}");
         }
     }
 

@@ -17,7 +17,7 @@ use cuda_std::{gpu_only, unrolled};
 /// Consumers of a block.
 const CONSUMERS: usize = ROWS_OF_TILE / ROWS;
 /// The most blocks of a grid that streams tiles.
-pub const MOST_STREAM_BLOCKS: usize = 256;
+pub const MOST_STREAM_BLOCKS: usize = 512;
 /// The flags of that many blocks.
 pub const STREAM_FLAGS: usize = CONSUMERS * MOST_STREAM_BLOCKS;
 
@@ -101,17 +101,26 @@ impl Parts {
     ) where
         Columns<N>: Width<f32>,
     {
-        schedule.for_each_before(thread::block_idx_x(), first, |block| {
-            let from = self.quads::<N>(block, (own, thread)).cast_const();
-            // SAFETY: the block with that number gives its sums before it waits for any, and only this consumer clears the flag.
-            unsafe {
-                if thread == 0 {
-                    let flag = self.flag(block, own);
-                    while atomic::load(flag.cast_const(), Ordering::Acquire, Scope::Device) == 0 {}
-                    atomic::store(flag, 0, Ordering::Relaxed, Scope::Device);
-                }
-                // What the first thread has acquired is there for all.
-                sync_warpgroup();
+        let own_block = thread::block_idx_x();
+        let before = schedule.blocks_before(own_block, first);
+        if before == 0 {
+            return;
+        }
+        // SAFETY: those blocks give their sums before they wait for any, and only this consumer clears the flags.
+        unsafe {
+            // Each lane of the first warp waits for another block.
+            let mut nearest = thread as u32;
+            while thread < 32 && nearest < before {
+                let flag = self.flag(own_block - 1 - nearest, own);
+                while atomic::load(flag.cast_const(), Ordering::Acquire, Scope::Device) == 0 {}
+                atomic::store(flag, 0, Ordering::Relaxed, Scope::Device);
+                nearest += 32;
+            }
+            // What those lanes have acquired is there for all.
+            sync_warpgroup();
+            let mut nearest = 0;
+            while nearest < before {
+                let from = self.quads::<N>(own_block - 1 - nearest, (own, thread)).cast_const();
                 let mut four = [0.0; 4];
                 sums.map(|index, sum| {
                     if index % 4 == 0 {
@@ -120,7 +129,8 @@ impl Parts {
                     }
                     sum + four[index % 4]
                 });
+                nearest += 1;
             }
-        });
+        }
     }
 }
