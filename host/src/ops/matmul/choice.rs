@@ -7,9 +7,7 @@
 //! leave many multiprocessors idle, the steps of its tiles, and of those of the round before, are divided evenly among all blocks (stream-K), which
 //! exchange their sums through memory.
 //!
-//! The constants are fitted to 170 measurements on an H200, in cycles of 1.75 GHz: of the 52 shapes among them, the model takes the fastest
-//! choice for 46, and one that is at most a fifth slower for the rest. What the exchange of stream-K takes is not measured: it is counted as if all
-//! sums went through memory at once, and a twentieth of the product's time on top of that.
+//! The constants are fitted to 600 measurements on an H200, in cycles of 1.75 GHz.
 
 use std::fmt;
 
@@ -230,8 +228,13 @@ const HOPPER_CYCLES: f64 = 1200.0;
 /// Cycles until the blocks of a cluster run together, and to send sums to each of them.
 const CLUSTER_CYCLES: f64 = 2500.0;
 const PART_CYCLES: f64 = 900.0;
-/// How much longer a product by stream-K is taken to be than its steps and its exchange of sums, since it was not measured.
+/// How much longer the steps of a product by stream-K take than those of whole tiles, which fewer blocks read at a time; cycles of its exchange of sums beside
+/// their bytes, and of each block that gives sums of a tile.
 const STREAM_MARGIN: f64 = 1.05;
+const STREAM_CYCLES: f64 = 6500.0;
+const GIVER_CYCLES: f64 = 1500.0;
+/// How much longer memory takes for small tiles if all places of the last round are idle, beside multiprocessors that have two of them.
+const IDLE_PLACES: f64 = 0.28;
 /// Larger clusters than pairs do not find places on all multiprocessors: those of a cluster are in one part of the chip.
 const PLACES_OF_CLUSTERS: f64 = 96.0 / 132.0;
 /// Bytes that memory moves in a cycle, and what one block of the skinny kernel gets of it at most, by what it has on the way.
@@ -456,14 +459,14 @@ impl Choice {
         // A block stores the sums of one tile, and adds those of as many others as have steps of its own.
         let givers = steps.div_ceil(share);
         let moved = stream_bytes(blocks, tile.columns()) * (1 + givers);
-        let exchanged = moved as f64 / BYTES_PER_CYCLE + PART_CYCLES * givers as f64;
+        let exchanged = moved as f64 / BYTES_PER_CYCLE + GIVER_CYCLES * givers as f64;
         // It passes over the end of a tile and the beginning of another one.
         let multiplied = rounds * (steps as f64 * step + pass) + share as f64 * step + 2.0 * pass;
-        let cycles = beside(multiplied + exchanged, sizes.memory_cycles());
+        let cycles = beside(STREAM_MARGIN * multiplied + exchanged, sizes.memory_cycles());
         Some(Self {
             streamed: streamed as u32,
             blocks,
-            cycles: HOPPER_CYCLES + STREAM_MARGIN * cycles,
+            cycles: HOPPER_CYCLES + STREAM_CYCLES + cycles,
             ..whole
         })
     }
@@ -494,6 +497,9 @@ impl Choice {
         let steps = steps.div_ceil(parts) as f64;
         let multiplied = rounds * (steps * sizes.step_cycles(tile) + tile.pass_cycles());
         let added = if parts > 1 { CLUSTER_CYCLES + PART_CYCLES * parts as f64 } else { 0.0 };
+        let idle = 1.0 - passes as f64 / (rounds * places as f64);
+        let has_two = is_few && passes > multiprocessors;
+        let slower = if has_two { 1.0 + IDLE_PLACES * idle } else { 1.0 };
         Some(Self {
             kernel: Kernel::Hopper { tile, is_exchanged: is_few && sizes.m < sizes.n },
             splits: 1,
@@ -503,7 +509,7 @@ impl Choice {
             packs: false,
             blocks: passes.min(places),
             passes,
-            cycles: HOPPER_CYCLES + beside(multiplied, sizes.memory_cycles()) + added,
+            cycles: HOPPER_CYCLES + beside(multiplied, slower * sizes.memory_cycles()) + added,
             is_measured: false,
         })
     }
@@ -749,6 +755,25 @@ mod tests {
         }
         let small = Machine { multiprocessors: 300, ..H200 };
         assert_eq!(Choice::new(&small, [2048, 2112, 7168], 1, Allows::ALL).streamed, 0);
+    }
+
+    #[test]
+    fn small_tiles_are_streamed_where_some_multiprocessors_would_have_two() {
+        // 224 tiles: of the slim ones 264 run at a time, of the narrow ones 132.
+        for (m, tile, blocks) in
+            [(1, Tile::Slim, 264), (16, Tile::Slim, 264), (64, Tile::Narrow, 132)]
+        {
+            for [m, n] in [[m, 28_672], [28_672, m]] {
+                let found = choice(m, n, 8192);
+                let kernel = Kernel::Hopper { tile, is_exchanged: m < n };
+                assert_eq!((found.kernel, found.streamed, found.blocks), (kernel, 224, blocks));
+                assert_eq!(found.partial_bytes(m, n, 1), blocks * 128 * tile.columns() * 4);
+            }
+        }
+        // One tile at most for each multiprocessor, and parts of clusters for all of them.
+        for [n, k] in [[14_336, 4096], [8192, 8192]] {
+            assert_eq!(choice(16, n, k).streamed, 0);
+        }
     }
 
     #[test]
