@@ -1,8 +1,8 @@
-//! The end of rows whose keys are divided among blocks: the block that writes the last part of a tile adds its parts, each with the weight of its sum of
-//! exponentials, in the same launch.
+//! The end of rows whose keys are divided among blocks (splits): the block that stores the last split of a tile adds the results of all, each weighted by its
+//! sum of exponentials, in the same launch.
 //!
-//! Blocks count the parts of a tile as they write them, and none waits for another one: the last to count finds all parts written. (CUDA's sample
-//! `threadFenceReduction`.) The parts are added in the order of the keys, whichever block that is, so that results have the same bits in every run.
+//! Blocks count the splits of a tile as they store them, and none waits for another one: the last to count finds all splits stored. (CUDA's sample
+//! `threadFenceReduction`.) The splits are added in the order of the keys, whichever block that is, so that results have the same bits in every run.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
@@ -20,9 +20,9 @@ use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
 /// Lanes of a warp, which takes a row, and adds as many neighbouring columns at a time.
 const LANES: usize = 32;
-/// Columns of a lane, as many apart as there are lanes.
+/// Columns of a lane, [`LANES`] apart.
 const COLUMNS: usize = 4;
-/// Parts of a row that are loaded before the first one is added. It divides the lanes.
+/// Splits of a row that are loaded before the first one is added. It divides the lanes.
 const LOADED: usize = 16;
 
 /// The threads of a block that write the rows of its tiles.
@@ -39,13 +39,13 @@ pub struct Writers {
 }
 
 impl<T: Value<Pair = u32>> Output<'_, T> {
-    /// Ends a tile of `rows` rows. If its keys are divided among blocks, this counts the block's part, and combines all parts in the block that counts the last
-    /// one.
+    /// Ends a tile of `rows` rows. If its keys are divided among blocks, this counts the block's split, and combines all splits in the block that counts the
+    /// last one.
     ///
     /// # Safety
     /// - All writers call this together, once for each tile, after they have written its rows by [`row`](Output::row).
     /// - No other thread uses the barrier and the word meanwhile.
-    /// - The counters of the tiles are 0 before the launch, whose blocks write all parts of each tile.
+    /// - The counters of the tiles are 0 before the launch, whose blocks store all splits of each tile.
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn finish(&self, work: &Work, rows: u32, writers: Writers) {
@@ -64,7 +64,7 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
         }
     }
 
-    /// Counts this block's part of a tile, and returns in all writers whether it is the last one, so that all parts are visible to them.
+    /// Counts this block's split of a tile, and returns to all writers whether it is the last one, so that all splits are visible to them.
     ///
     /// # Safety
     /// As [`finish`](Self::finish).
@@ -74,11 +74,11 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
         let Writers { thread, threads, barrier, word } = writers;
         // SAFETY: the caller's promise.
         unsafe {
-            // All writers have written before the first one counts, and have read the word of the tile before.
+            // All writers have stored their rows when the first one counts, and have read the word of the previous tile.
             sync_at_barrier(barrier, threads as u32);
             if thread == 0 {
                 let counter = self.counters.add(work.tile as usize);
-                // Release: the part is seen before the count. Acquire: the last block sees all parts.
+                // Release: the split is visible before the count is. Acquire: the last block sees all splits.
                 let before = atomic::fetch_add(counter, 1, Ordering::AcqRel, Scope::Device);
                 let is_last = before + 1 == self.problem.splits;
                 if is_last {
@@ -87,16 +87,16 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
                 }
                 word.write(u32::from(is_last));
             }
-            // The word is written before it is read; and the parts that the first thread acquired are visible to all.
+            // The word is written before it is read, and the splits that the first thread acquired are visible to all.
             sync_at_barrier(barrier, threads as u32);
             of_first_lane(word.read()) != 0
         }
     }
 
-    /// Combines the parts of a row.
+    /// Combines the splits of a row.
     ///
     /// # Safety
-    /// All lanes of a warp call this together; the parts are visible to them, and nothing else writes the row.
+    /// All lanes of a warp call this together; the splits are visible to them, and nothing else writes the row.
     #[gpu_only]
     #[inline(always)]
     unsafe fn combine_row(&self, work: &Work, row: u32, lane: usize) {
@@ -138,10 +138,10 @@ unsafe fn of_first_lane(number: u32) -> u32 {
 }
 
 impl RowParts {
-    /// The logarithm of a part; minus infinity if there is no such part.
+    /// The logarithm of a split; minus infinity past the last one.
     ///
     /// # Safety
-    /// The parts are visible to this thread.
+    /// The splits are visible to this thread.
     #[gpu_only]
     #[inline(always)]
     unsafe fn load_lse(&self, split: usize) -> f32 {
@@ -152,10 +152,10 @@ impl RowParts {
         unsafe { load(&*self.lse(split), LoadHint::L2) }
     }
 
-    /// The largest logarithm of the parts.
+    /// The largest logarithm of the splits.
     ///
     /// # Safety
-    /// All lanes of a warp call this together; the parts are visible to them.
+    /// All lanes of a warp call this together; the splits are visible to them.
     #[gpu_only]
     #[inline(always)]
     unsafe fn max(&self, lane: usize) -> f32 {
@@ -171,8 +171,8 @@ impl RowParts {
         max
     }
 
-    /// The weights of the parts, relative to their largest logarithm, added in order, and so the parts times these in this lane's columns: `first + lane`, and those
-    /// that are [`LANES`] apart from it.
+    /// The sum of the splits' weights, which are relative to their largest logarithm, and the weighted sums of their results in this lane's columns: `first + lane`,
+    /// and those that are [`LANES`] apart from it. Both are added in the order of the splits.
     ///
     /// # Safety
     /// As [`max`](Self::max).
@@ -180,7 +180,7 @@ impl RowParts {
     #[inline(always)]
     unsafe fn add(&self, max: f32, (first, lane): (usize, usize)) -> (f32, [f32; COLUMNS]) {
         let &Self { depth, splits, .. } = self;
-        // A column that there is not is loaded from the last one's address, and not written.
+        // A column past the end is loaded from the last one's address, and not written.
         let columns: [usize; COLUMNS] =
             build(|c| (first + c * LANES + lane).min(depth.saturating_sub(1)));
         let (mut sum, mut values) = (0.0, [0.0; COLUMNS]);
@@ -188,7 +188,7 @@ impl RowParts {
         // SAFETY: the caller's promise.
         unsafe {
             while split < splits {
-                // Each lane has the weight of one part. That of a part that there is not is 0.
+                // Each lane has the weight of one split, which is 0 past the last one.
                 let own = self.load_lse(split + lane);
                 let weight = if own == f32::NEG_INFINITY { 0.0 } else { fast_expf(own - max) };
                 let mut of_lane = 0;

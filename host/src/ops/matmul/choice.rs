@@ -3,7 +3,7 @@
 //! The time of a product is that of the multiprocessor that has most to do, or that of its matrices on their way from memory, whichever is
 //! longer. A pass over a tile costs its steps along K, each as long as the tensor cores or the copies into shared memory take, and what
 //! happens once a tile: the pipeline fills, and the sums are written. Dividing K gives more passes of fewer steps. The blocks of a cluster
-//! add their sums themselves; more parts than a cluster has blocks are written to memory, and a second kernel adds them. Where the last round would
+//! add their sums themselves; the sums of more splits than a cluster has blocks are written to memory, and a second kernel adds them. Where the last round would
 //! leave many multiprocessors idle, the steps of its tiles, and of those of the round before, are divided evenly among all blocks (stream-K), which
 //! exchange their sums through memory.
 //!
@@ -161,7 +161,7 @@ impl Tile {
         }
     }
 
-    /// The tile with so many columns.
+    /// The tile with this many columns.
     pub(super) fn of_columns(columns: usize) -> Option<Self> {
         let mut all = Self::SMALL.into_iter().chain(Self::LARGE);
         all.find(|tile| tile.columns() == columns)
@@ -240,7 +240,7 @@ const CLUSTER_CYCLES: f64 = 2500.0;
 const PART_CYCLES: f64 = 900.0;
 /// How much longer a product by stream-K is taken to be than its steps and its exchange of sums, since it was not measured.
 const STREAM_MARGIN: f64 = 1.05;
-/// Larger clusters than pairs do not find places on all multiprocessors: those of a cluster are in one part of the chip.
+/// Larger clusters than pairs do not fit on all multiprocessors: the blocks of a cluster run on one GPC.
 const PLACES_OF_CLUSTERS: f64 = 96.0 / 132.0;
 /// Bytes that memory moves in a cycle, and what one block of the skinny kernel gets of it at most, by what it has on the way.
 const BYTES_PER_CYCLE: f64 = 2480.0;
@@ -254,9 +254,9 @@ const WARPS_CYCLES: f64 = 1700.0;
 /// Cycles of a copy of an operand before the product begins, and the bytes that it reads and writes in one.
 const PACK_CYCLES: f64 = 5000.0;
 const PACKED_BYTES_PER_CYCLE: f64 = 1400.0;
-/// Steps that a part has at least: shorter ones only fill the pipeline.
+/// Steps that a split has at least: shorter ones only fill the pipeline.
 const MIN_STEPS: usize = 8;
-/// The parts that are tried in any case, and how many passes for each multiprocessor more parts may make.
+/// The numbers of splits that are tried in any case, and how many passes for each multiprocessor more splits may make.
 const FEW_SPLITS: usize = 4;
 const PASSES_EACH: usize = 2;
 /// Blocks of a grid are fewer than this.
@@ -271,7 +271,7 @@ pub struct Choice {
     pub splits: u32,
     /// Rows of tiles that blocks take together, for the L2 cache.
     pub group: u32,
-    /// Blocks of a cluster, which compute parts of the sums of one tile and add them.
+    /// Blocks of a cluster, which divide the steps of one tile and add their sums.
     pub parts: u32,
     /// How many tiles, the last ones, have their steps along K divided evenly among all blocks (stream-K).
     pub streamed: u32,
@@ -470,7 +470,7 @@ impl Choice {
         })
     }
 
-    /// Of a small tile, or of parts of K whose sums the blocks of a cluster add; `None` where the product is not for that.
+    /// Of a small tile, or of a tile whose steps the blocks of a cluster divide; `None` where the product is not for that.
     fn in_clusters(
         machine: &Machine,
         sizes: Sizes,
@@ -593,7 +593,7 @@ fn places(machine: &Machine, tile: Tile, parts: usize) -> usize {
     }
 }
 
-/// Tiles, and in how many parts the blocks of a cluster divide their sums.
+/// Tiles, and among how many blocks of a cluster their steps are divided.
 fn clusters() -> impl Iterator<Item = (Tile, usize)> {
     let of = |tile, parts: &'static [usize]| parts.iter().map(move |parts| (tile, *parts));
     Tile::SMALL
@@ -602,7 +602,7 @@ fn clusters() -> impl Iterator<Item = (Tile, usize)> {
         .chain(of(Tile::Square, &[2, 4, 8]))
 }
 
-/// The numbers of parts that are worth a try: few in any case, and more where there are few tiles.
+/// The numbers of splits that are worth a try: few in any case, and more where there are few tiles.
 fn splits(
     machine: &Machine,
     tiles: usize,

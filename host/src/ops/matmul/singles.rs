@@ -180,7 +180,7 @@ impl Prepared {
         [packing(self.a, m), packing(self.b.transposed(), n)]
     }
 
-    /// The product of copies in parts, whose rows have so many elements.
+    /// The product of copies in parts, whose rows have this many elements.
     fn of_parts(self, row_len: u32) -> Self {
         let problem = Problem { k: row_len, a: self.a.strides, b: self.b.strides, ..self.problem };
         Self { problem, ..self }

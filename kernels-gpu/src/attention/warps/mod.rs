@@ -142,7 +142,7 @@ pub unsafe fn attend<
 /// Copies blocks of keys and values to the ring, the last ones first, and calls `f` with where both are, and which block of the tile's it is. `key_of` says where one begins.
 ///
 /// # Safety
-/// All threads of the block call this together; the ring has place for [`STAGES`] blocks. Copies of each thread before belong to the first block.
+/// All threads of the block call this together; the ring has room for [`STAGES`] blocks. Earlier copies of each thread belong to the first block.
 #[gpu_only]
 #[inline(always)]
 unsafe fn each_block<T: Half, const D: usize, const KEYS: usize>(
@@ -268,7 +268,7 @@ macro_rules! multiplies {
 
 multiplies! { cuda_std::bf16 cuda_std::f16 }
 
-/// Writes a lane's part of one of its two rows, if that is inside.
+/// Writes a lane's columns of one of its two rows, if that is inside.
 ///
 /// # Safety
 /// Each row is four lanes', each of which writes columns of its own.

@@ -77,8 +77,8 @@ unsafe fn pass<T: TensorElement, const N: usize, const S: usize>(
     for step in work.steps.0..work.steps.1 {
         let depth = (step as usize * depth(size_of::<T>())) as i32;
         let copies = |slot: &Slot<Stage<N>>| {
-            // SAFETY: the boxes are the stage's parts, each as large as the copies into it; the slot's barrier expects the bytes
-            // of the stage, which they are together.
+            // SAFETY: the boxes make up the stage, each as large as the copies into it; the slot's barrier expects the bytes
+            // of the stage.
             unsafe {
                 let (a, b) = (&raw mut (*slot.as_mut_ptr()).a, &raw mut (*slot.as_mut_ptr()).b);
                 if schedule.a_across == 0 {

@@ -68,7 +68,7 @@ unsafe fn multiply_parts<const N: usize, const S: usize>(
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together. A lane of each warp releases a stage: warps need not be at the same one.
     let block = unsafe { Block::<N, S>::released_by(2 * WARPGROUP as u32 / 32, false) };
-    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: the producer and the consumers are whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         warp_specialized! {
             group,
@@ -163,7 +163,7 @@ unsafe fn add_pair<const N: usize, const S: usize>(
                 consumer.release(2);
             }
             sums.combine_columns::<CHAIN>(half * CHAIN, chain, |_, sum, of_pair| sum + of_pair);
-            // Additions that the compiler moved behind the next products would need the chain's registers twice. (Nothing is under way.)
+            // Additions that the compiler moved after the next products would need the chain's registers twice. (Nothing is under way.)
             sums.wait::<0>();
         }
     });
