@@ -27,7 +27,7 @@ const KEPT_BYTES: usize = BOUNDS_AT + ALIGN_BYTES;
 ///
 /// It grows to what the largest of them asked for, and is kept between calls, so that a loop allocates
 /// nothing after its first round. A graph cannot allocate while it is built or captured:
-/// [`reserve`](Self::reserve) before, with the operation's `scratch_bytes`.
+/// call [`reserve`](Self::reserve) first, with the operation's `scratch_bytes`.
 ///
 /// At the front are words that kernels leave as the next one needs them: there they count finished blocks, blocks of a matrix product say
 /// which sums they have stored, and scans of few elements have the states of their tiles. After a kernel that did not end well, a panic

@@ -65,7 +65,7 @@ pub const fn shared_bytes(form: usize) -> usize {
     }
 }
 
-/// Calls [`take_turn`] for forms that do not call it themselves, after work that does not depend on the kernel before.
+/// Calls [`take_turn`] for forms that do not call it themselves, after work that does not depend on the previous kernel.
 #[inline(always)]
 pub fn take_turn_for(form: usize) {
     if !matches!(form, WIDE | MIDDLE | SQUARE | NARROW | SLIM) {

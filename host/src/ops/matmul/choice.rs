@@ -4,7 +4,7 @@
 //! longer. A pass over a tile costs its steps along K, each as long as the tensor cores or the copies into shared memory take, and what
 //! happens once a tile: the pipeline fills, and the sums are written. Dividing K gives more passes of fewer steps. The blocks of a cluster
 //! add their sums themselves; the sums of more splits than a cluster has blocks are written to memory, and a second kernel adds them. Where the last round would
-//! leave many multiprocessors idle, the steps of its tiles, and of those of the round before, are divided evenly among all blocks (stream-K), which
+//! leave many multiprocessors idle, the steps of its tiles, and of those of the previous round, are divided evenly among all blocks (stream-K), which
 //! exchange their sums through memory.
 //!
 //! The constants are fitted to 170 measurements on an H200, in cycles of 1.75 GHz: of the 52 shapes among them, the model takes the fastest
@@ -232,7 +232,7 @@ impl Kernel {
     }
 }
 
-/// Cycles from one launch to the next, and what remains of them where the kernel's beginning overlaps the end of the one before.
+/// Cycles from one launch to the next, and what remains of them where the kernel's beginning overlaps the end of the previous one.
 const LAUNCH_CYCLES: f64 = 9000.0;
 const HOPPER_CYCLES: f64 = 1200.0;
 /// Cycles until the blocks of a cluster run together, and to send sums to each of them.
@@ -436,7 +436,7 @@ impl Choice {
         }
     }
 
-    /// With the last tiles streamed, those of the last round of blocks and of the one before: each block has the steps of about one tile or more.
+    /// With the last tiles streamed, those of the last two rounds of blocks: each block has the steps of about one tile or more.
     /// `None` where the last round is full, and for products that are not for that.
     fn stream_k(machine: &Machine, sizes: Sizes, tile: Tile) -> Option<Self> {
         let blocks = machine.multiprocessors as usize;

@@ -497,7 +497,7 @@ impl Prepared {
         let blocks = finish::blocks(&problem).min(u64::from(most)) as u32;
         let arguments = Arguments { form: form::FINISH, blocks, problem, ..Arguments::default() };
         let (sums, none) = (As::<T>::new(&partials), As::<T>::none());
-        // SAFETY: the partial sums were written by the launch before, or there are none; the rest as above.
+        // SAFETY: the partial sums were written by the previous launch, or there are none; the rest as above.
         unsafe {
             options.epilogue.launch(
                 stream,

@@ -56,7 +56,7 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
         Self { alpha, ..self }
     }
 
-    /// The factor of C. Without [`c`](Self::c), C is what D holds before.
+    /// The factor of C. Without [`c`](Self::c), C is the previous content of D.
     #[must_use]
     pub fn beta(self, beta: f32) -> Self {
         Self { beta, ..self }

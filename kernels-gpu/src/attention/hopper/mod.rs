@@ -201,7 +201,7 @@ pub(in crate::attention) struct Block<
 > {
     /// The queries of a tile.
     pub queries: TilePipeline<QueryTile<R, BOXES>, 1>,
-    /// Keys and values, in the order in which a consumer takes them: the first keys, then in turns the next keys and the values of those before.
+    /// Keys and values, in the order in which a consumer takes them: the first keys, then alternately the next keys and the values of the previous ones.
     pub ring: TilePipeline<KeyTile<N, BOXES>, S>,
     /// The next tile.
     pub queue: Queue,

@@ -133,7 +133,7 @@ pub unsafe fn attend<
             write::<T, COLUMNS, 0>(&sums, &output, &work, row, (above, totals[0]), column);
             write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (below, totals[1]), column);
         }
-        // Barrier 0 is that of the block; all warps have done with the shared memory before.
+        // Barrier 0 is that of the block; all warps have finished with the shared memory.
         let (thread, word) = (thread as u32, shared.cast());
         output.finish(&work, rows_of_tile as u32, Writers { thread, threads, barrier: 0, word });
     }

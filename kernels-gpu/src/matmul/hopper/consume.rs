@@ -224,7 +224,7 @@ where
         }
     }
     let next = next();
-    // SAFETY: all threads together; after the wait the last product is done with its stage, which is the one before.
+    // SAFETY: all threads together; after the wait the last product is done with its stage, which is the previous one.
     unsafe {
         sums.wait::<0>();
         if thread == 0 {

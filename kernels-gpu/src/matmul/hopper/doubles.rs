@@ -226,7 +226,7 @@ unsafe fn element(rows: *const u8, eight: usize) -> f64 {
     unsafe { rows.wrapping_add(eight * 8 * SPAN).cast::<f64>().read() }
 }
 
-/// Adds the products of [`DEPTH`] of K, of which the first operands were loaded before; loads the first ones of what `next` gives, while the last
+/// Adds the products of [`DEPTH`] of K, of which the first operands are loaded already; loads the first ones of what `next` gives, while the last
 /// products are under way.
 ///
 /// # Safety

@@ -13,7 +13,7 @@ use cuda_std::gpu_only;
 use cuda_std::grid_constant::{GridConstant, MapWords};
 use cuda_std::matrix::*;
 
-/// [`all`] by the first warp of the producer, when the kernel before has ended.
+/// [`all`] by the first warp of the producer, when the previous kernel has ended.
 ///
 /// # Safety
 /// All threads of the producer call this together, and the rest is as [`all`] has it.

@@ -1,6 +1,6 @@
 //! Products of f32 as three of TF32: an upper and a lower part of each element, without the product of the lower parts.
 //!
-//! `wgmma` takes both operands along K, and rounds nothing: [`pack_parts`](fn@super::super::parts::pack_parts) writes a copy of A and of B before, with the
+//! `wgmma` takes both operands along K, and rounds nothing: [`pack_parts`](fn@super::super::parts::pack_parts) first writes a copy of A and of B, with the
 //! upper and the lower part of [`DEPTH`](super::super::tf32::DEPTH) elements along K in turn. So the stages come in pairs, and the producer is that of the other products. From
 //! a pair of stages three products are computed, of which only the last one, that of the upper parts, is of the size of the sums: the small ones come first.
 //!
