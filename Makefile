@@ -162,6 +162,7 @@ c: toolchain ## The library for C, with its header and its file for pkg-config, 
 wheel: toolchain ## The Python package as a wheel in target/wheel, tested on the emulator in an environment of its own
 	cargo fmt --manifest-path python/Cargo.toml --check
 	cargo clippy --manifest-path python/Cargo.toml --release --target-dir $(BUILT) --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --manifest-path python/Cargo.toml --release --target-dir $(BUILT) --locked --no-deps --document-private-items
 	scripts/wheel
 
 mpi:

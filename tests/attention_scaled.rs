@@ -219,7 +219,7 @@ fn keys_are_divided_among_blocks() {
     if is_hopper() {
         let mut case = Case::new([2, 2, 1, 5, 1500, 32, 32], &mut rng);
         case.check(Band::CAUSAL);
-        // Fewer blocks of keys than parts.
+        // Fewer blocks of keys than splits.
         case.lengths = Some(vec![1500, 7]);
         case.check(Band::CAUSAL);
         // Counters are 0 again after each launch.

@@ -1,4 +1,4 @@
-//! Attention whose keys are divided among blocks, of which the last one to write its part of a tile combines the parts: against f64, and the same bits in every run.
+//! Attention whose keys are divided among blocks, of which the last one to store its split of a tile combines all splits: against f64, and the same bits in every run.
 
 use cuda_std::bf16;
 use ferrowarp::memory::DeviceBuffer;
@@ -209,7 +209,7 @@ fn special_numbers() {
     let mut rng = rng();
     for kernel in all_kernels() {
         let mut case = divided(kernel, 3, [1, 1, 1, 16, 64], &mut rng);
-        // The key of query 13 is in the last part.
+        // The key of query 13 is in the last split.
         let key = case.k.layout.rows - 3;
         case.k.values[key * 64] = bf16::NAN;
         let (o, lse) = case.run(Band::CAUSAL).unwrap();

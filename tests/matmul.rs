@@ -71,7 +71,7 @@ elements! {
     f32: Rounding::TENSOR, core::convert::identity, core::convert::identity;
 }
 
-/// A matrix on the host, and its place in memory.
+/// A matrix on the host, and its layout in memory.
 pub(super) struct Host<T> {
     pub layout: MatrixLayout,
     pub values: Vec<T>,
@@ -84,7 +84,7 @@ impl<T: Element> Host<T> {
         Self::aligned(layout, 8, value)
     }
 
-    /// As `new`, with rows that begin at multiples of so many elements.
+    /// As `new`, with rows that begin at multiples of this many elements.
     fn aligned(layout: MatrixLayout, align: usize, mut value: impl FnMut() -> f32) -> Self {
         let (vectors, neighbours) = match layout.order {
             Order::RowMajor => (layout.rows, layout.columns),
@@ -272,7 +272,7 @@ where
 #[test]
 fn every_choice_gives_the_product() {
     let [row, column] = ORDERS;
-    // Few rows and few columns; two narrow tiles; all large tiles, with a part of each; as many steps along K as parts, and fewer.
+    // Few rows and few columns; two narrow tiles; all large tiles, each not full; as many steps along K as splits, and fewer.
     every_choice::<bf16, bf16>([9, 300, 264], [row, row, row], 0.0);
     every_choice::<bf16, f32>([9, 300, 264], [row, column, column], -2.0);
     every_choice::<f16, f16>([300, 16, 500], [column, column, row], -2.0);
@@ -439,7 +439,7 @@ fn a_long_sum_is_split_and_the_same_again() {
     let (x, y, mut out) = (upload(&a.values), upload(&b.values), upload(&d.values));
     let (x, y) = (Matrix::new(&x, a.layout).unwrap(), Matrix::new(&y, b.layout).unwrap());
     let all = choices(gpu(), x, y, &MatrixMut::new(&mut out, d.layout).unwrap()).unwrap();
-    // Parts that a cluster adds, and, where there are such kernels, parts that a second kernel adds.
+    // Splits that a cluster adds, and, where there are such kernels, splits that a second kernel adds.
     let split = all.iter().find(|choice| choice.splits > 3).copied();
     for choice in [Some(all[0]), split].into_iter().flatten() {
         let [first, second] =
@@ -498,7 +498,7 @@ fn few_rows_of_many_matrices() {
 #[test]
 fn long_sums_of_few_rows_are_split_and_the_same_again() {
     let mut rng = rng();
-    // More parts than one thread adds, and fewer.
+    // More splits than one thread adds, and fewer.
     for (m, n, k, is_shared) in [(3, 22, 9000, true), (2, 45, 6000, false)] {
         // Rows that the copy engine does not address.
         let a = Host::<bf16>::aligned(one(Order::RowMajor, m, k), 1, uniform(&mut rng));
@@ -558,7 +558,7 @@ fn operands_may_lie_anywhere() {
 fn every_choice_multiplies_other_elements() {
     let mut rng = rng();
     let mut small = || rng.random_range(-4..=4) as f32;
-    // More than one step of either, and a part of one.
+    // More than one step of either, and one that is not full.
     let (m, n, k) = (144, 152, 272);
     let [x, y] = [m * k, k * n].map(|len| (0..len).map(|_| small()).collect::<Vec<_>>());
     let exact = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
@@ -670,7 +670,7 @@ fn nan_and_infinity_go_through_rows(m: usize) {
 
 #[test]
 fn a_bias_and_an_activation_are_part_of_the_product() {
-    // By tiles of warpgroups, and of warps; with few rows, few columns, and a sum in parts.
+    // By tiles of warpgroups, and of warps; with few rows, few columns, and a K that is split.
     for (sizes, align) in [
         ([70, 131, 64], 8),
         ([70, 131, 64], 1),

@@ -38,7 +38,7 @@ fn cases() -> Vec<Case> {
     vec![
         one,
         Case { order: Order::ColumnMajor, ..one },
-        // The copy engine does not address it: rows are no multiple of 16 bytes.
+        // The copy engine does not address it: rows are not a multiple of 16 bytes.
         Case { n: 70, k: 37, ..one },
         // D is stored by threads.
         Case { n: 261, order: Order::ColumnMajor, ..one },

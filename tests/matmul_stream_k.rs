@@ -2,8 +2,10 @@
 //!
 //! Tolerance: as in `matmul.rs`. The cases are made for a device of 132 multiprocessors; on others some may have no tile to stream.
 
+use cuda_std::grid_constant::MapWords;
 use cuda_std::{bf16, f16};
-use ferrowarp::graph::GraphBuilder;
+use ferrowarp::GpuError;
+use ferrowarp::graph::{Graph, GraphBuilder, GraphError, GraphNode};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::matmul::{
     Choice, Kernel, Matrix, MatrixMut, Options, Order, choices, matmul_into,
@@ -152,6 +154,13 @@ struct Buffers {
 
 ferrowarp::graph_buffers!(Buffers { a, b, d, scratch });
 
+/// The first node of a captured graph, which has the name of its kernel.
+fn first_node(graph: &Graph<Buffers>) -> GraphNode {
+    let GpuError::Graph(error) = graph.node("").unwrap_err() else { panic!("another error") };
+    let GraphError::NoNode { known, .. } = *error else { panic!("{error}") };
+    graph.node(&known[0]).unwrap()
+}
+
 #[test]
 fn scratch_is_used_again() {
     // Two tiles of 192 columns, with a step or two for each block.
@@ -210,6 +219,10 @@ fn scratch_is_used_again() {
     let text = format!("would use other memory as `{name}` than the graph was made for");
     assert!(error.to_string().contains(&text), "{error}");
     graph.buffers_mut().a = own;
+    // Other maps have other addresses, too.
+    let maps = graph.parameter::<[MapWords; 3]>(&first_node(&graph), "maps").unwrap();
+    let error = graph.set(maps, [MapWords::default(); 3]).unwrap_err();
+    assert!(error.to_string().contains("whose launch is unsafe"), "{error}");
     graph.launch(gpu()).unwrap();
     graph.wait().unwrap();
 }

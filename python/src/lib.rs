@@ -1,12 +1,12 @@
 //! The extension module `ferrowarp._ferrowarp`: operations of Ferrowarp on arrays of other libraries, exchanged by DLPack.
 //!
 //! A call goes through these steps; the book's page `bridges.md` says what they mean to a user:
-//! 1. [`call::Call::new`] asks each argument where it is. Arrays of PyTorch and CuPy on a GPU are used on the stream that is the current
-//!    one there ([`caller`]). For others it borrows a stream of the device and asks for the memory, ready on that stream
-//!    ([`request`]).
-//! 2. [`call::Call::output`] allocates results; those of step 1's former kind by the caller's library.
-//! 3. [`call::Call::run`] enqueues the operation on the stream, without Python's lock, and waits for a stream that was borrowed.
-//! 4. [`call::Call::give`] returns the result as an array of the caller's library.
+//! 1. `call::Call::new` asks each argument where it is. Arrays of PyTorch and CuPy on a GPU are used on the stream that is the current
+//!    one there (`caller`). For others it borrows a stream of the device and asks for the memory, ready on that stream
+//!    (`request`).
+//! 2. `call::Call::output` allocates results; those of step 1's former kind by the caller's library.
+//! 3. `call::Call::run` enqueues the operation on the stream, without Python's lock, and waits for a stream that was borrowed.
+//! 4. `call::Call::give` returns the result as an array of the caller's library.
 //!
 //! The arguments' memory goes back when the call is dropped, after a borrowed stream.
 

@@ -50,8 +50,13 @@ const fn kernel(name: &'static str, params: &'static [Param]) -> Kernel {
     Kernel { name, params, contract: Contract::NONE }
 }
 
-pub static FILL: Kernel = kernel("fill", WORDS_AND_VALUE);
-pub static CHURN: Kernel = kernel("churn", WORDS_AND_VALUE);
+/// The description of a kernel that does nothing wrong with any value.
+const fn safe(name: &'static str) -> Kernel {
+    Kernel { name, params: WORDS_AND_VALUE, contract: Contract::NONE.with_safe_launch() }
+}
+
+pub static FILL: Kernel = safe("fill");
+pub static CHURN: Kernel = safe("churn");
 pub static LAST_WORD: Kernel = kernel("last_word", WORDS_AND_VALUE);
 pub static WILD: Kernel = kernel("wild", WORDS_AND_VALUE);
 /// What the entry `fill` does not have: too few parameters, too many, and one of another size.
@@ -83,8 +88,8 @@ pub fn launch(
     let mut args = Args::new();
     args.push_write(words);
     args.push_value(value);
-    // SAFETY: the arguments are those of `WORDS_AND_VALUE`, whose kernels stay inside the words,
-    // but for `WILD`, which faults.
+    // SAFETY: the arguments are those of `WORDS_AND_VALUE`, whose kernels stay inside the words with
+    // any value, but for `WILD`, which faults.
     unsafe { on.launch(kernel, config.into(), &args) }
 }
 

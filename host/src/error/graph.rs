@@ -98,6 +98,18 @@ pub enum GraphError {
         found: &'static str,
     },
 
+    /// A parameter of an `unsafe` kernel was set by safe code.
+    #[error(
+        "node `{node}` of the graph runs `{kernel}`, whose launch is unsafe, since not every value of a parameter is valid: \
+         use `relaunch`, or `set_unchecked`"
+    )]
+    UnsafeKernel {
+        /// The node.
+        node: String,
+        /// The kernel.
+        kernel: &'static str,
+    },
+
     /// The graph's buffers were exchanged for others of another size.
     #[error(
         "buffer {index} of the graph had {expected} bytes and has {found} now: \

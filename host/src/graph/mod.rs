@@ -84,6 +84,12 @@
 //!     builder.build(x).map(drop) // others could change it
 //! }
 //! ```
+//! ```compile_fail,E0133
+//! # use ferrowarp::{DeviceBuffer, GpuResult, Graph, graph::Parameter};
+//! fn trusted(mut graph: Graph<DeviceBuffer<f32>>, len: Parameter<u64>) -> GpuResult<()> {
+//!     graph.set_unchecked(len, 1 << 40) // a length that the kernel may trust
+//! }
+//! ```
 //! ```compile_fail,E0373
 //! # use ferrowarp::{GpuResult, GraphBuilder};
 //! fn borrowed(builder: &GraphBuilder, mut calls: u32) -> GpuResult<()> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cuda_driver::LaunchAttribute;
 use cuda_driver::sys;
 use cuda_std::grid_constant::MapWords;
-use cuda_std::launch::{Access, Args, Kernel, LaunchConfig, MemoryArg, ParamKind};
+use cuda_std::launch::{Access, Args, Kernel, KernelValue, LaunchConfig, MemoryArg, ParamKind};
 
 use super::child::ChildOperation;
 use super::foreign::ForeignOperation;
@@ -184,6 +184,12 @@ impl KernelOperation {
         let has_maps = has_maps(args);
         let (args, _module) = (args.keep(), module.clone());
         Self { kernel, function, config, args, attributes, starts_early, has_maps, _module }
+    }
+
+    /// Replaces an argument that was passed by value by another value of its type.
+    pub(super) fn replace_value<T: KernelValue>(&mut self, value: usize, new: T) {
+        self.args.replace_value(value, new);
+        self.has_maps = has_maps(&self.args);
     }
 
     /// Calls `use_them` with the parameters of the driver's node.

@@ -1,4 +1,4 @@
-//! New parameters for the nodes of a graph that is ready.
+//! New parameters for the nodes of a graph that is built.
 
 use std::any::{TypeId, type_name};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{Prepared, check_homes, prepare};
 use crate::stream::Stream;
 
-/// A kernel parameter of a node that is passed by value and can be changed: see
+/// A kernel parameter of a node that is passed by value and can be set: see
 /// [`Graph::parameter`].
 pub struct Parameter<T> {
     graph: u64,
@@ -57,27 +57,61 @@ impl<B: GraphBuffers> Graph<B> {
         Ok(Parameter { graph: parts.id, node: at, value, of: PhantomData })
     }
 
-    /// Sets a parameter for the launches to come; those that are queued keep the value that they had.
+    /// Sets a parameter for later launches of the graph; those that are enqueued keep the value that they had.
+    ///
+    /// The node's kernel is one that safe code may launch, with any value of the type. The launch of an `unsafe` kernel is a promise
+    /// about its values, which another value may break: [`set_unchecked`](Self::set_unchecked) repeats the promise.
     ///
     /// # Errors
-    /// [`OtherGraph`](GraphError::OtherGraph), or what the driver answers.
+    /// [`UnsafeKernel`](GraphError::UnsafeKernel), and nothing is changed; [`OtherGraph`](GraphError::OtherGraph), or what the
+    /// driver returns.
     pub fn set<T: KernelValue>(&mut self, parameter: Parameter<T>, value: T) -> GpuResult<()> {
-        let parts = self.parts_mut();
-        let Parameter { graph, node: at, value: place, .. } = parameter;
-        if graph != parts.id {
-            return Err(GraphError::OtherGraph { node: format!("{parameter:?}") }.into());
+        let at = self.node_of(parameter)?;
+        let node = &self.parts().nodes[at];
+        if let Operation::Kernel(work) = &node.work
+            && !work.kernel.contract.is_safe
+        {
+            let (node, kernel) = (node.info.name.clone(), work.kernel.name);
+            return Err(GraphError::UnsafeKernel { node, kernel }.into());
         }
+        // SAFETY: safe code may launch the kernel with any value of the parameter's type.
+        unsafe { self.set_unchecked(parameter, value) }
+    }
+
+    /// As [`set`](Self::set), also for a kernel whose launch is `unsafe`: one that is an `unsafe fn`, as many of the library's own are, or that
+    /// was described by hand.
+    ///
+    /// # Errors
+    /// [`OtherGraph`](GraphError::OtherGraph), or what the driver returns.
+    ///
+    /// # Safety
+    /// In each later launch of this graph, and of each graph to which it is added from now on, `value` and the node's other arguments meet
+    /// the requirements in the documentation of the kernel.
+    pub unsafe fn set_unchecked<T: KernelValue>(
+        &mut self,
+        parameter: Parameter<T>,
+        value: T,
+    ) -> GpuResult<()> {
+        let at = self.node_of(parameter)?;
+        let parts = self.parts_mut();
         if let Operation::Kernel(kernel) = &mut parts.nodes[at].work {
-            kernel.args.replace_value(place, value);
+            kernel.replace_value(parameter.value, value);
         }
         let updated = parts.update(at);
         let updated = updated.with_gpu_context(|| parts.what(at, "giving", "a parameter"));
         self.told(updated)
     }
 
-    /// Sets the launch of `node` again, with the same kernel: with other values, another grid, or
-    /// other ranges of the buffers that it used before. Nothing runs; the launches to come do it
-    /// so.
+    /// The index of the node to which `parameter` belongs.
+    fn node_of<T>(&self, parameter: Parameter<T>) -> Result<usize, GraphError> {
+        match parameter.graph == self.parts().id {
+            true => Ok(parameter.node),
+            false => Err(GraphError::OtherGraph { node: format!("{parameter:?}") }),
+        }
+    }
+
+    /// Replaces the launch of `node`, with the same kernel: with other values, another grid, or
+    /// other ranges of the buffers that it used. Nothing runs; the change is for later launches of the graph.
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};

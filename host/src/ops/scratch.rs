@@ -7,7 +7,7 @@ use crate::error::{GpuContext, GpuResult};
 use crate::memory::{DeviceBuffer, DeviceSliceMut};
 use crate::stream::AsStream;
 
-/// Each part begins on a boundary of this many bytes, as each allocation does.
+/// Each segment begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
 /// Counters and flags, which are 0 between operations.
 pub(super) const COUNTERS: usize = 2048;
@@ -16,7 +16,7 @@ const _: () = assert!(COUNTERS >= STREAM_FLAGS);
 const COUNTERS_BYTES: usize = COUNTERS * size_of::<u32>();
 /// The states of small scans, which no other operation uses, in bytes.
 const STATES_BYTES: usize = KEPT_WORDS * size_of::<u64>();
-/// Where the bounds of a segment of all elements are: behind the counters and the states.
+/// Where the bounds of a segment of all elements are: after the counters and the states.
 const BOUNDS_AT: usize = COUNTERS_BYTES + STATES_BYTES.next_multiple_of(ALIGN_BYTES);
 /// The bounds: 0, and a number that is not less than any length.
 const BOUNDS_BYTES: usize = 2 * size_of::<u64>();
@@ -27,7 +27,7 @@ const KEPT_BYTES: usize = BOUNDS_AT + ALIGN_BYTES;
 ///
 /// It grows to what the largest of them asked for, and is kept between calls, so that a loop allocates
 /// nothing after its first round. A graph cannot allocate while it is built or captured:
-/// [`reserve`](Self::reserve) before, with the operation's `scratch_bytes`.
+/// call [`reserve`](Self::reserve) first, with the operation's `scratch_bytes`.
 ///
 /// At the front are words that kernels leave as the next one needs them: there they count finished blocks, blocks of a matrix product say
 /// which sums they have stored, and scans of few elements have the states of their tiles. After a kernel that did not end well, a panic
@@ -103,7 +103,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// The [`COUNTERS`], which are 0 and must be 0 again afterwards, and a part of unknown content for each of
+    /// The [`COUNTERS`], which are 0 and must be 0 again afterwards, and a segment of unknown content for each of
     /// `bytes`, which kernels write before they read.
     pub(super) fn parts<const N: usize>(
         &mut self,
@@ -114,7 +114,7 @@ impl Scratch {
         Ok((kept.narrowed(..COUNTERS_BYTES).into_cast()?, parts))
     }
 
-    /// The bounds of a segment of all elements, as sorts of segments read them, and a part for each of `bytes` as
+    /// The bounds of a segment of all elements, as sorts of segments read them, and a segment of memory for each of `bytes` as
     /// [`parts`](Self::parts) has them.
     pub(super) fn bounds_and_parts<const N: usize>(
         &mut self,
@@ -125,7 +125,7 @@ impl Scratch {
         Ok((kept.narrowed(BOUNDS_AT..BOUNDS_AT + BOUNDS_BYTES).into_cast()?, parts))
     }
 
-    /// At least `words` words for the states of a scan, 0 or, if they are few, as the last scan left them; and a part of
+    /// At least `words` words for the states of a scan, 0 or, if they are few, as the last scan left them; and a segment of
     /// `bytes`.
     pub(super) fn states(
         &mut self,
@@ -146,7 +146,7 @@ impl Scratch {
         Ok((TileStates { words }, part))
     }
 
-    /// The counters, the kept states and the bounds, and a part for each of `bytes`.
+    /// The counters, the kept states and the bounds, and a segment for each of `bytes`.
     fn all_parts<const N: usize>(
         &mut self,
         on: &impl AsStream,
@@ -171,7 +171,7 @@ pub struct TileStates<'a> {
     pub(super) words: DeviceSliceMut<'a, u64>,
 }
 
-/// The size of the scratch for these parts: an operation's `scratch_bytes`.
+/// The size of the scratch for segments of these sizes: an operation's `scratch_bytes`.
 pub(super) fn size_of_parts(bytes: &[usize]) -> usize {
     bytes.iter().map(|bytes| bytes.next_multiple_of(ALIGN_BYTES)).sum()
 }

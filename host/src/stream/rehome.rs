@@ -35,17 +35,10 @@ impl Stream {
         memory: DeviceSliceMut<'_, T>,
         work: impl FnOnce(DeviceSliceMut<'_, T>) -> GpuResult<R>,
     ) -> GpuResult<R> {
-        let (stream, home) = (&**self.inner(), &**memory.home());
-        home.check_device(stream.context(), "the memory")?;
-        if home.handle == stream.handle {
-            return work(memory);
-        }
-        stream.wait_stream(home)?;
-        let back = Back { stream, home };
-        // SAFETY: this stream waits for all earlier uses, and `back` lets all later ones wait for it.
-        let value = work(unsafe { memory.at_home_of(self.inner()) })?;
-        back.give()?;
-        Ok(value)
+        self.between_uses(memory.home(), || {
+            // SAFETY: this stream waits for all earlier uses, and all later ones wait for it.
+            work(unsafe { memory.at_home_of(self.inner()) })
+        })
     }
 
     /// As [`rehome`](Self::rehome), of memory that is only read: what `work` enqueues here reads it beside what other streams read of it
@@ -70,23 +63,34 @@ impl Stream {
         memory: DeviceSlice<'_, T>,
         work: impl FnOnce(DeviceSlice<'_, T>) -> GpuResult<R>,
     ) -> GpuResult<R> {
-        let (stream, home) = (&**self.inner(), &**memory.home());
+        let (address, len) = (memory.as_device_ptr().address(), memory.len());
+        self.between_uses(memory.home(), || {
+            // SAFETY: this stream waits for all earlier writes, the borrow excludes later ones until `work` has returned, and those then
+            // wait for this stream.
+            work(unsafe { DeviceSlice::new(self.inner(), address, len) })
+        })
+    }
+
+    /// Runs `work`. What it enqueues on this stream comes after all that is on `home` now, and before all that is enqueued there once `work` has returned.
+    fn between_uses<R>(
+        &self,
+        home: &StreamInner,
+        work: impl FnOnce() -> GpuResult<R>,
+    ) -> GpuResult<R> {
+        let stream = &**self.inner();
         home.check_device(stream.context(), "the memory")?;
         if home.handle == stream.handle {
-            return work(memory);
+            return work();
         }
         stream.wait_stream(home)?;
         let back = Back { stream, home };
-        let (address, len) = (memory.as_device_ptr().address(), memory.len());
-        // SAFETY: this stream waits for all earlier writes, the borrow keeps later ones away until `work` has ended, and `back` lets those
-        // wait for it.
-        let value = work(unsafe { DeviceSlice::new(self.inner(), address, len) })?;
+        let value = work()?;
         back.give()?;
         Ok(value)
     }
 
-    /// As [`rehome`](Self::rehome), of several parts of memory, each to a stream of its own: what `work` enqueues on one of
-    /// the streams with its part does not wait for what it enqueues on another one. `work` gets the parts in the order of `parts`.
+    /// As [`rehome`](Self::rehome), of several slices of memory, each to a stream of its own: what `work` enqueues on one of
+    /// the streams with its slice does not wait for what it enqueues on another one. `work` gets the slices in the order of `parts`.
     ///
     /// ```
     /// use ferrowarp::{DeviceBuffer, Gpu, Stream};

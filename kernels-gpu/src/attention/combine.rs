@@ -1,8 +1,8 @@
-//! The end of rows whose keys are divided among blocks: the block that writes the last part of a tile adds its parts, each with the weight of its sum of
-//! exponentials, in the same launch.
+//! The end of rows whose keys are divided among blocks (splits): the block that stores the last split of a tile adds the results of all, each weighted by its
+//! sum of exponentials, in the same launch.
 //!
-//! Blocks count the parts of a tile as they write them, and none waits for another one: the last to count finds all parts written. (CUDA's sample
-//! `threadFenceReduction`.) The parts are added in the order of the keys, whichever block that is, so that results have the same bits in every run.
+//! Blocks count the splits of a tile as they store them, and none waits for another one: the last to count finds all splits stored. (CUDA's sample
+//! `threadFenceReduction`.) The splits are added in the order of the keys, whichever block that is, so that results have the same bits in every run.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
@@ -20,11 +20,11 @@ use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
 /// Lanes of a warp, which takes a row, and adds as many neighbouring columns at a time.
 const LANES: usize = 32;
-/// Columns of a lane, as many apart as there are lanes.
+/// Columns of a lane, [`LANES`] apart.
 const COLUMNS: usize = 4;
 /// Rows that a warp combines side by side, so that it waits for both at once.
 const ROWS: usize = 2;
-/// Parts of each row that are loaded before the first one is added. It divides the lanes.
+/// Splits of each row that are loaded before the first one is added. It divides the lanes.
 const LOADED: usize = 8;
 
 /// The threads of a block that write the rows of its tiles.
@@ -41,13 +41,13 @@ pub struct Writers {
 }
 
 impl<T: Value<Pair = u32>> Output<'_, T> {
-    /// Ends a tile of `rows` rows. If its keys are divided among blocks, this counts the block's part, and combines all parts in the block that counts the last
-    /// one.
+    /// Ends a tile of `rows` rows. If its keys are divided among blocks, this counts the block's split, and combines all splits in the block that counts the
+    /// last one.
     ///
     /// # Safety
     /// - All writers call this together, once for each tile, after they have written its rows by [`row`](Output::row).
     /// - No other thread uses the barrier and the word meanwhile.
-    /// - The counters of the tiles are 0 before the launch, whose blocks write all parts of each tile.
+    /// - The counters of the tiles are 0 before the launch, whose blocks store all splits of each tile.
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn finish(&self, work: &Work, rows: u32, writers: Writers) {
@@ -67,7 +67,7 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
         }
     }
 
-    /// Counts this block's part of a tile, and returns in all writers whether it is the last one, so that all parts are visible to them.
+    /// Counts this block's split of a tile, and returns to all writers whether it is the last one, so that all splits are visible to them.
     ///
     /// # Safety
     /// As [`finish`](Self::finish).
@@ -77,11 +77,11 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
         let Writers { thread, threads, barrier, word } = writers;
         // SAFETY: the caller's promise.
         unsafe {
-            // All writers have written before the first one counts, and have read the word of the tile before.
+            // All writers have stored their rows when the first one counts, and have read the word of the previous tile.
             sync_at_barrier(barrier, threads as u32);
             if thread == 0 {
                 let counter = self.counters.add(work.tile as usize);
-                // Release: the part is seen before the count. Acquire: the last block sees all parts.
+                // Release: the split is visible before the count is. Acquire: the last block sees all splits.
                 let before = atomic::fetch_add(counter, 1, Ordering::AcqRel, Scope::Device);
                 let is_last = before + 1 == self.problem.splits;
                 if is_last {
@@ -90,16 +90,16 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
                 }
                 word.write(u32::from(is_last));
             }
-            // The word is written before it is read; and the parts that the first thread acquired are visible to all.
+            // The word is written before it is read, and the splits that the first thread acquired are visible to all.
             sync_at_barrier(barrier, threads as u32);
             of_first_lane(word.read()) != 0
         }
     }
 
-    /// Combines the parts of rows, of which the first one is inside, and others are if they are below `end`.
+    /// Combines the splits of rows, of which the first one is inside, and others are if they are below `end`.
     ///
     /// # Safety
-    /// All lanes of a warp call this together; the parts are visible to them, and nothing else writes the rows.
+    /// All lanes of a warp call this together; the splits are visible to them, and nothing else writes the rows.
     #[gpu_only]
     #[inline(always)]
     unsafe fn combine_rows(&self, work: &Work, rows: [u32; ROWS], end: u32, lane: usize) {
@@ -148,10 +148,10 @@ unsafe fn of_first_lane(number: u32) -> u32 {
 }
 
 impl RowParts {
-    /// The logarithm of a part; minus infinity if there is no such part.
+    /// The logarithm of a split; minus infinity past the last one.
     ///
     /// # Safety
-    /// The parts are visible to this thread.
+    /// The splits are visible to this thread.
     #[gpu_only]
     #[inline(always)]
     unsafe fn load_lse(&self, split: usize) -> f32 {
@@ -162,10 +162,10 @@ impl RowParts {
         unsafe { load(&*self.lse(split), LoadHint::L2) }
     }
 
-    /// The largest logarithm of the parts, of which the first [`LANES`] are each lane's `own`.
+    /// The largest logarithm of the splits, of which the first [`LANES`] are each lane's `own`.
     ///
     /// # Safety
-    /// All lanes of a warp call this together; the parts are visible to them.
+    /// All lanes of a warp call this together; the splits are visible to them.
     #[gpu_only]
     #[inline(always)]
     unsafe fn max(&self, own: f32, lane: usize) -> f32 {
@@ -181,10 +181,10 @@ impl RowParts {
         max
     }
 
-    /// Columns of [`LOADED`] parts from `split` on; 0 of parts that there are not.
+    /// Columns of [`LOADED`] splits from `split` on; 0 of splits that there are not.
     ///
     /// # Safety
-    /// The parts are visible to this thread, and the columns are inside.
+    /// The splits are visible to this thread, and the columns are inside.
     #[gpu_only]
     #[inline(always)]
     unsafe fn load(&self, split: usize, columns: [usize; COLUMNS]) -> [[f32; COLUMNS]; LOADED] {
@@ -198,23 +198,23 @@ impl RowParts {
     }
 }
 
-/// The sum of the parts of a row.
+/// The weighted sum of the splits of a row.
 #[derive(Clone, Copy)]
 struct Combined {
-    /// The largest logarithm of the parts.
+    /// The largest logarithm of the splits.
     max: f32,
-    /// The weights of the parts, relative to it, added in order.
+    /// The weights of the splits, relative to it, added in order.
     sum: f32,
-    /// And so the parts times their weights, in this lane's columns.
+    /// The results of the splits times their weights, added in order, in this lane's columns.
     values: [f32; COLUMNS],
 }
 
 impl Combined {
-    /// Adds the parts of each row, in the columns `first + lane` and those that are [`LANES`] apart from it. What does not depend on another load is loaded
+    /// Adds the splits of each row, in the columns `first + lane` and those that are [`LANES`] apart from it. What does not depend on another load is loaded
     /// before anything is added.
     ///
     /// # Safety
-    /// As [`RowParts::max`]; all rows have as many parts.
+    /// As [`RowParts::max`]; all rows have as many splits.
     #[gpu_only]
     #[inline(always)]
     unsafe fn of(parts: &[RowParts; ROWS], (first, lane): (usize, usize)) -> [Self; ROWS] {
@@ -232,7 +232,7 @@ impl Combined {
                 values: [0.0; COLUMNS],
             });
             while split < splits {
-                // Each lane has the weight of one part. That of a part that there is not is 0.
+                // Each lane has the weight of one split. That of a split that there is not is 0.
                 let weights: [f32; ROWS] = build(|r| {
                     if own[r] == f32::NEG_INFINITY { 0.0 } else { fast_expf(own[r] - all[r].max) }
                 });
@@ -249,7 +249,7 @@ impl Combined {
         }
     }
 
-    /// Adds parts, whose weights the lanes from `of_lane` on have.
+    /// Adds splits, whose weights the lanes from `of_lane` on have.
     ///
     /// # Safety
     /// All lanes of a warp call this together.

@@ -12,7 +12,7 @@
 //!
 //! All take scores block by block of keys, and keep for each row the maximum and the sum of exponentials so far: the online softmax. What becomes of scores,
 //! and which keys a query sees, is a functor, a [`Score`]; [`Dropout`] around one leaves weights out. Where the rows of batches of different lengths are, [`batch`] says. Keys of few rows are divided among
-//! blocks, the last of which [combines](combine) their parts. The host's `ops::attention` checks shapes and chooses the kernel.
+//! blocks, the last of which [combines](combine) their partial results. The host's `ops::attention` checks shapes and chooses the kernel.
 
 pub mod backward;
 pub mod batch;

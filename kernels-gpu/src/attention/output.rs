@@ -1,4 +1,4 @@
-//! Where results go: to the caller, or as parts of a row whose keys are divided among blocks.
+//! Where results go: to the caller, or to scratch memory as splits of a row, whose keys are divided among blocks.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
@@ -20,34 +20,34 @@ pub struct Output<'a, T> {
     o: *mut T,
     /// Logarithms of sums, `[batches, heads, queries]`, of packed queries `[heads, queries of all batches]`; null if they are not wanted.
     pub(super) lse: *mut f32,
-    /// With splits: results of the parts, `[splits, batches · heads · queries, value_depth]`, and after them their logarithms, `[splits, …]`.
+    /// With splits: the results of each, `[splits, batches · heads · queries, value_depth]`, followed by their logarithms, `[splits, …]`.
     parts: *mut f32,
-    /// With splits: how many parts of each tile are written.
+    /// With splits: how many of each tile are stored.
     pub(super) counters: *mut u32,
 }
 
-/// The parts of a row whose keys are divided among blocks.
+/// The splits of a row whose keys are divided among blocks.
 #[derive(Clone, Copy)]
 pub(super) struct RowParts {
-    /// The first part's result, and its logarithm.
+    /// The first split's result, and its logarithm.
     first: *mut f32,
     first_lse: *mut f32,
     /// Queries of all heads and batches.
     all: usize,
     /// Elements of a result.
     pub depth: usize,
-    /// How many parts there are.
+    /// The number of splits.
     pub splits: usize,
 }
 
 impl RowParts {
-    /// Where the result of a part begins.
+    /// Where the result of a split begins.
     #[inline(always)]
     pub const fn result(&self, split: usize) -> *mut f32 {
         self.first.wrapping_add(split * self.all * self.depth)
     }
 
-    /// Where the logarithm of a part is.
+    /// Where the logarithm of a split is.
     #[inline(always)]
     pub const fn lse(&self, split: usize) -> *mut f32 {
         self.first_lse.wrapping_add(split * self.all)
@@ -87,7 +87,7 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         Self { factor, of_kept, ..self }
     }
 
-    /// The head and the query of a row, and its place among those of all heads and batches.
+    /// The head and the query of a row, and its index among those of all heads and batches.
     #[inline(always)]
     pub(super) fn place(&self, work: &Work, row: u32) -> ([u32; 2], usize) {
         let (head, query) = self.problem.place_of_row(work.head, row);
@@ -101,7 +101,7 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         self.o.wrapping_add(work.batch.queries.index(self.problem.o, head, query))
     }
 
-    /// The parts of a row.
+    /// The splits of a row.
     #[gpu_only]
     #[inline(always)]
     pub(super) fn parts(&self, index: usize) -> RowParts {

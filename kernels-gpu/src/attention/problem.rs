@@ -55,7 +55,7 @@ pub struct Problem {
     pub value_depth: u32,
     /// Factor of the scores: positive.
     pub scale: f32,
-    /// The keys of a row are divided among this many blocks, each of which stores its part of the result; 1 if not.
+    /// The keys of a row are divided among this many blocks, each of which stores a partial result; 1 if not.
     pub splits: u32,
     /// Pages of a batch in the table of pages; 0 where keys and values lie as their strides say.
     pub pages: u32,

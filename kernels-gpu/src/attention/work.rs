@@ -9,13 +9,13 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Schedule {
-    /// Tiles of rows of a packed head; of packed queries the places for those of all batches ([`Slots`]).
+    /// Tiles of rows of a packed head; of packed queries the slots for those of all batches ([`Slots`]).
     pub tiles: u32,
     /// Packed heads that are taken together, of all batches: whose keys and values the L2 cache holds.
     pub group: u32,
 }
 
-/// One tile, or the part of its keys that a block takes.
+/// One tile, or one split of its keys, which a block takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     #[allow(missing_docs)]
@@ -26,7 +26,7 @@ pub struct Work {
     pub tile: u32,
     /// The first row.
     pub row: u32,
-    /// Which part of the keys.
+    /// Which split of the keys.
     pub split: u32,
     /// The first block of keys, and the one after the last; of a list, positions there.
     pub blocks: (u32, u32),
@@ -37,7 +37,7 @@ pub struct Work {
 }
 
 impl Schedule {
-    /// Tiles of all heads, and their parts.
+    /// Tiles of all heads, times the splits.
     #[inline(always)]
     #[must_use]
     pub const fn len(&self, problem: &Problem) -> u32 {
@@ -86,7 +86,7 @@ impl Schedule {
         let (first, end) = (any.first / keys, any.end.max(any.first).div_ceil(keys));
         let list = if C::MASKS { list_of(batches.lists, batch.index, head, tile) } else { None };
         let (first, end) = list.map_or((first, end), |list| (0, list.len));
-        // A place without a tile has no keys.
+        // A slot without a tile has no keys.
         let end = if row < of_batch { end } else { first };
         let part = |part: u32| {
             first + (u64::from(end - first) * u64::from(part) / u64::from(splits)) as u32
@@ -146,7 +146,7 @@ mod tests {
         for index in 0..schedule.len(&problem) {
             let work = schedule.work(&problem, Band::ALL, index, (64, 16), Batches::default());
             let place = (work.batch.index, work.head, work.row);
-            // All parts of a tile, and no others, have its number.
+            // All splits of a tile, and no others, have its number.
             assert_eq!(*tiles.entry(work.tile).or_insert(place), place);
             *seen.entry(place).or_insert(0) += work.blocks.1 - work.blocks.0;
         }

@@ -65,7 +65,7 @@ pub const fn shared_bytes(form: usize) -> usize {
     }
 }
 
-/// Calls [`take_turn`] for forms that do not call it themselves, after work that does not depend on the kernel before.
+/// Calls [`take_turn`] for forms that do not call it themselves, after work that does not depend on the previous kernel.
 #[inline(always)]
 pub fn take_turn_for(form: usize) {
     if !matches!(form, WIDE | MIDDLE | SQUARE | NARROW | SLIM) {
@@ -74,7 +74,7 @@ pub fn take_turn_for(form: usize) {
 }
 
 /// Waits until the previous kernel has ended, then lets blocks of the next kernel take the multiprocessors that blocks of this
-/// kernel leave. The next kernel takes no place that this kernel needs: it is scheduled when all blocks of this kernel have begun.
+/// kernel leave. The next kernel takes no multiprocessor that this kernel needs: it is scheduled when all blocks of this kernel have begun.
 #[inline(always)]
 pub fn take_turn() {
     dependent::wait_for_previous();

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::call::Call;
 use crate::dtype::with_type;
 
-/// The "sum", "min" or "max" of each segment of x, which has one axis: segment s is x[offsets[s]:offsets[s + 1]].
+/// The "sum", "min" or "max" of each segment of x, which has one axis: segment s is `x[offsets[s]:offsets[s + 1]]`.
 ///
 /// An empty segment has the sum 0, the minimum +inf or the type's greatest integer, and the maximum -inf or the least one.
 /// NaN is ignored by "min" and "max". Sums of float16 and bfloat16 are float32.

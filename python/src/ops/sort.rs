@@ -39,7 +39,7 @@ pub fn sort<'py>(
     call.give(py, sorted)
 }
 
-/// The indices (uint32) of the elements of x in order: x[indices[0]] is the first. Indices of equal elements ascend.
+/// The indices (uint32) of the elements of x in order: `x[indices[0]]` is the first. Indices of equal elements ascend.
 ///
 /// x: as for sort.
 #[pyfunction]
@@ -64,7 +64,7 @@ pub fn argsort<'py>(
     call.give(py, indices)
 }
 
-/// The elements of x in order within each segment: segment s is x[offsets[s]:offsets[s + 1]]. Elements outside of all segments stay.
+/// The elements of x in order within each segment: segment s is `x[offsets[s]:offsets[s + 1]]`. Elements outside of all segments stay.
 ///
 /// x: as for sort. offsets: int64 or uint64, one more than segments.
 #[pyfunction]

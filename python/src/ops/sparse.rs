@@ -13,7 +13,7 @@ use crate::input::Input;
 
 /// A sparse matrix in compressed rows, for products with vectors: Csr(offsets, columns, values, width).
 ///
-/// Row r has the entries offsets[r] to offsets[r + 1], each with its column and its value; offsets rise from 0 to the number of
+/// Row r has the entries `offsets[r]` to `offsets[r + 1]`, each with its column and its value; offsets rise from 0 to the number of
 /// entries. The arrays are copied and checked once, by the host. The matrix is on the device of its arrays; one of the CPU is used with
 /// vectors of the CPU.
 ///
@@ -125,7 +125,7 @@ impl Csr {
     }
 }
 
-/// The product of a matrix (Csr) and a vector: y[r] is the sum of values[i] * x[columns[i]] over the entries i of row r.
+/// The product of a matrix (Csr) and a vector: `y[r]` is the sum of `values[i] * x[columns[i]]` over the entries i of row r.
 ///
 /// The same bits again and again. x: as many elements as the matrix has columns, of the type of its values.
 #[pyfunction]

@@ -21,7 +21,7 @@ pub fn transpose<'py>(py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<
     call.give(py, permuted)
 }
 
-/// A copy of x with its axes in another order, as NumPy's transpose: axis k of the result is axis axes[k] of x.
+/// A copy of x with its axes in another order, as NumPy's transpose: axis k of the result is axis `axes[k]` of x.
 ///
 /// x: up to three axes, any type of 8 to 64 bits.
 #[pyfunction]

@@ -89,7 +89,8 @@ static FILL_AT: Kernel = Kernel {
     contract: Contract::NONE,
 };
 
-fn fill_at(
+/// Sets `LEN` words at an address.
+pub(super) fn fill_at(
     on: &impl Launch<Error = GpuError>,
     pointer: DevicePtr<u32>,
     value: u32,

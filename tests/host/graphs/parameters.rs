@@ -1,5 +1,6 @@
 //! New values and new launches for the nodes of a graph that is ready.
 
+use super::order::fill_at;
 use super::*;
 
 #[test]
@@ -68,6 +69,38 @@ fn what_is_no_parameter_is_refused() -> GpuResult<()> {
     let error = refused(graph.node("three"));
     let known = ["one", "clear"].map(str::to_owned).to_vec();
     assert_eq!(error, GraphError::NoNode { node: "three".to_owned(), known });
+    Ok(())
+}
+
+/// A length beyond the buffer would let the kernel write anywhere.
+#[test]
+fn a_parameter_of_an_unsafe_kernel_is_set_by_unsafe_code_alone() -> GpuResult<()> {
+    let (builder, a) = (builder(), words(0)?);
+    let node = builder.node("words");
+    fill_at(&node, a.as_device_ptr(), 7)?;
+    let mut graph = builder.build(a)?;
+    let len = graph.parameter::<u64>(&node, "len")?;
+    let error = refused(graph.set(len, 2 * LEN as u64));
+    assert_eq!(error, GraphError::UnsafeKernel { node: "words".to_owned(), kernel: "fill" });
+    let line = "node `words` of the graph runs `fill`, whose launch is unsafe, since not every value of a \
+                parameter is valid: use `relaunch`, or `set_unchecked`";
+    assert_eq!(error.to_string(), line);
+    // SAFETY: the buffer is longer.
+    unsafe { graph.set_unchecked(len, 100) }?;
+    graph.launch(gpu())?;
+    let values = graph.wait()?.to_vec()?;
+    assert_eq!((values[99], values[100]), (7, 0));
+    // What was refused changed nothing.
+    refused(graph.set(len, 200));
+    graph.launch(gpu())?;
+    assert_eq!(graph.wait()?.to_vec()?[100], 0);
+
+    let (other, b) = (GraphBuilder::new(gpu()), words(0)?);
+    fill_at(&other, b.as_device_ptr(), 7)?;
+    let mut other = other.build(b)?;
+    // SAFETY: as above.
+    let error = refused(unsafe { other.set_unchecked(len, 100) });
+    assert!(matches!(error, GraphError::OtherGraph { .. }), "{error}");
     Ok(())
 }
 

@@ -27,7 +27,8 @@ pub struct Contract {
     pub index: Option<u32>,
     /// The size of an element of the kernel's dynamic shared array, if it takes one.
     pub dynamic_element_bytes: Option<usize>,
-    /// Whether safe code may launch the kernel: it is not an `unsafe fn`. False for a kernel described by hand.
+    /// Whether safe code may launch the kernel, with any values of its parameters' types: it is not an `unsafe fn`. False for a kernel
+    /// that was described by hand, unless [`with_safe_launch`](Self::with_safe_launch) is called.
     pub is_safe: bool,
     /// The types of the parameters, where they are known: what the kernel takes from the hardware is not
     /// among them.
@@ -147,7 +148,7 @@ impl Contract {
         Self { index: Some(index), dynamic_element_bytes, ..self }
     }
 
-    /// Lets safe code launch the kernel.
+    /// Lets safe code launch the kernel, with any values of its parameters' types.
     #[must_use]
     pub const fn with_safe_launch(self) -> Self {
         Self { is_safe: true, ..self }

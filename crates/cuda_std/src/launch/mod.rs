@@ -152,6 +152,8 @@ pub trait Launch {
     /// - `args` holds one value for each of `kernel.params`, in order, of its type.
     /// - Pointers among them are valid for what the kernel does with them until it has run.
     /// - `config` has the shape that the kernel's thread index asks for.
+    /// - If [`Contract::is_safe`], all this is so with any other values of the same types, too: a graph that records the launch lets
+    ///   safe code set them.
     unsafe fn launch(
         &self,
         kernel: &'static Kernel,

@@ -43,11 +43,11 @@ use crate::error::DistResult;
 pub(crate) const CHUNKS: usize = 8;
 /// The fewest bytes of a chunk, unless its message has less: below that flags take longer than bytes.
 const LEAST_CHUNK_BYTES: usize = 4 << 20;
-/// Chunks begin at a multiple of so many rows: tiles of a transpose stay whole, and addresses aligned.
+/// Chunks begin at a multiple of this many rows: tiles of a transpose stay whole, and addresses aligned.
 const GRANULE: usize = 128;
 
 /// Lanes between two ranks for rows that kernels send, and for bytes that the copy engine sends, of which one copy nearly fills the link:
-/// what waits in a lane takes a place on a multiprocessor.
+/// what waits in a lane occupies a multiprocessor.
 const KERNEL_LANES: usize = 3;
 const ENGINE_LANES: usize = 2;
 /// Blocks of a kernel that writes to another device. Three of them fill the link, and leave most of each multiprocessor to what takes the

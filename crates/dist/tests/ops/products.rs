@@ -309,7 +309,7 @@ fn whole(ranks: &Communicator, samples: &mut Samples, pieces: usize) -> DistResu
     Ok(())
 }
 
-/// A bias and an activation, which are not linear: those of a part of the sum would show.
+/// A bias and an activation, which are not linear: to apply them to partial sums would give another result.
 fn epilogues_come_after_all_sums(
     ranks: &Communicator,
     samples: &mut Samples,

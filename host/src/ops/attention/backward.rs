@@ -146,7 +146,7 @@ fn launches(kernel: Kernel, problem: &BackwardProblem, depth: usize) -> [(usize,
     }
 }
 
-/// Tiles of queries of a head for warps, or of packed queries the places for them.
+/// Tiles of queries of a head for warps, or of packed queries the slots for them.
 const fn tiles(forward: &Problem) -> u32 {
     if forward.has_packed_queries() {
         Slots::len(forward.queries, ROWS as u32, forward.batches)

@@ -102,7 +102,7 @@ impl<C: Score> BlockLists<C> {
         let score = options.score;
         for kernel in [SEES, COMPACTS] {
             if form.launch(kernel) > 0 {
-                // SAFETY: the memory has the form's length; the second kernel is behind the first one.
+                // SAFETY: the memory has the form's length; the second kernel runs after the first one.
                 unsafe { score.launch(stream, kernel, problem, form, &mut memory)? };
             }
         }

@@ -39,9 +39,9 @@
 //!
 //! # Which kernel runs
 //! [`explain`] says it. On Hopper (`sm_90a`) keys and values come by the copy engine, and warpgroups multiply them. Tensors that the copy engine cannot
-//! address (rows, heads, or batches that are no multiples of 16 bytes apart), and other devices since `sm_80`, have a kernel of warps, and one for at most 16
-//! rows: queries times heads that share keys. Where there are too few tiles for the device, keys are divided among blocks, and a second kernel adds
-//! their parts in a fixed order.
+//! address (rows, heads, or batches that are not multiples of 16 bytes apart), and other devices since `sm_80`, have a kernel of warps, and one for at most 16
+//! rows: queries times heads that share keys. Where there are too few tiles for the device, keys are divided among blocks, the last of which
+//! adds their partial results in a fixed order.
 //!
 //! The [backward pass](attention_backward_into) has kernels of warps, of rows of up to 128 elements.
 //!
@@ -156,7 +156,7 @@ where
     let mut lse = AsMut::<f32>::optional(lse.as_mut());
     let (q, k, v, o) = (&q.memory, &k.memory, &v.memory, &mut o.memory);
     let score = options.score;
-    // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; the parts have their place, and each tile a counter.
+    // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; there is memory for the splits, and a counter for each tile.
     unsafe {
         let (pages, lengths, parts, lse) = (&pages, &lengths, &mut parts, &mut lse);
         let count = &mut counters;
@@ -166,7 +166,7 @@ where
     }
 }
 
-/// The scratch of [`attention_into`] for these tensors, in bytes: parts of results where keys are divided among blocks.
+/// The scratch of [`attention_into`] for these tensors, in bytes: partial results where keys are divided among blocks.
 ///
 /// # Errors
 /// As [`attention_into`].

@@ -23,9 +23,9 @@ use crate::stream::Stream;
 const SIZE_LIMIT: usize = 1 << 31;
 /// What keys and values of the heads that are taken together may have, in bytes: half of the L2 cache of an H200.
 const GROUP_BYTES: u64 = 24 << 20;
-/// Blocks of keys that a part has at least, where keys are divided.
+/// Blocks of keys that a split has at least, where keys are divided.
 const LEAST_BLOCKS: u32 = 4;
-/// Parts of a row at most.
+/// Splits of a row at most.
 const MOST_SPLITS: u32 = 64;
 
 pub(super) fn wrong(reason: String) -> GpuError {
@@ -138,7 +138,7 @@ impl Prepared {
         let Problem { heads, kv_heads, .. } = self.problem;
         let queries = queries_of_batch(&self.problem);
         let group = heads / kv_heads.max(1);
-        // Heads that are rows of one: a power of two, which divides those that share keys and these rows, with at most so many rows.
+        // Heads that are rows of one: a power of two, which divides those that share keys and these rows, with at most this many rows.
         let packed = |rows: usize| {
             let most = if self.has_packs { (rows as u32 / queries.max(1)).max(1) } else { 1 };
             (1 << group.trailing_zeros()).min(1 << most.ilog2()).min(1 << rows.trailing_zeros())
@@ -208,7 +208,7 @@ impl Prepared {
         if pages == 0 { [batches, kv_heads, keys] } else { [page_count, kv_heads, 1 << page] }
     }
 
-    /// The bytes of the parts of results.
+    /// The bytes of the partial results.
     pub const fn parts_bytes(&self, choice: &Choice) -> usize {
         bytes_of_parts(&self.problem, choice.splits)
     }
@@ -297,7 +297,7 @@ pub(super) fn splits_of(
         rows.div_ceil(rows_of_tile as u64) * u64::from(batches) * u64::from(heads / packed_heads);
     let places = u64::from(machine.multiprocessors) * at_once;
     let packed = Problem { pack: packed_heads.ilog2(), ..*problem };
-    // Blocks count the parts of each tile; the first counter is that of the tiles that they take.
+    // Blocks count the splits of each tile; the first counter is that of the tiles that they take.
     if all_tiles(&packed, rows_of_tile as u32) >= COUNTERS as u64 {
         return 1;
     }
@@ -305,7 +305,7 @@ pub(super) fn splits_of(
     ((places / tiles.max(1)).max(1) as u32).min(most)
 }
 
-/// Tiles of a packed head, of `of_tile` rows each; of packed queries the places for those of all batches.
+/// Tiles of a packed head, of `of_tile` rows each; of packed queries the slots for those of all batches.
 fn tiles_of(problem: &Problem, of_tile: u32) -> u32 {
     if problem.has_packed_queries() {
         Slots::len(problem.queries, of_tile >> problem.pack, problem.batches)
@@ -321,7 +321,7 @@ fn all_tiles(problem: &Problem, of_tile: u32) -> u64 {
         * u64::from(problem.batches_of_queries())
 }
 
-/// The tiles of a launch, of `of_tile` rows each, and how many there are with their parts: what kernels count to.
+/// The tiles of a launch, of `of_tile` rows each, and their number times the splits, to which kernels count.
 pub(super) fn schedule_of(
     problem: &Problem,
     of_tile: u32,
@@ -347,7 +347,7 @@ pub(super) fn schedule_of(
     }
 }
 
-/// The bytes of the parts of results of a problem whose keys are divided.
+/// The bytes of the partial results of a problem whose keys are divided.
 pub(super) const fn bytes_of_parts(problem: &Problem, splits: u32) -> usize {
     if splits == 1 {
         return 0;
@@ -517,5 +517,46 @@ fn check_sizes(
     match sizes.into_iter().flatten().find(|size| *size >= SIZE_LIMIT) {
         Some(size) => Err(wrong(format!("a size of {size}: kernels count to 2^31"))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS_OF_TILE: u32 = 128;
+
+    /// Blocks among which many keys are divided, on a device that runs twice as many blocks at once as a scratch has counters.
+    fn splits(problem: Problem, packed_heads: u32) -> u32 {
+        let problem = Problem { keys: 1 << 16, kv_heads: 1, ..problem };
+        let machine = Machine { multiprocessors: 2 * COUNTERS as u32, has_warpgroups: true };
+        splits_of(&problem, &machine, 1, (ROWS_OF_TILE as usize, 64), packed_heads)
+    }
+
+    /// Of the 2,048 counters the first one is that of the tiles that blocks take.
+    #[test]
+    fn keys_are_divided_only_where_each_tile_has_a_counter() {
+        assert_eq!(COUNTERS, 2048);
+        let of_one_head = |tiles: u32| {
+            let queries = tiles * ROWS_OF_TILE;
+            splits(Problem { batches: 1, heads: 1, queries, ..Problem::default() }, 1)
+        };
+        assert_eq!([1, 1024, 2046, 2047, 2048, 2049].map(of_one_head), [64, 4, 2, 2, 1, 1]);
+        // A tile that is not full is one, too.
+        let of_heads = |batches, heads| {
+            splits(Problem { batches, heads, queries: 1, ..Problem::default() }, 1)
+        };
+        assert_eq!([of_heads(23, 89), of_heads(32, 64)], [2, 1]);
+        let of_packed_heads = |tiles: u32| {
+            let queries = tiles * ROWS_OF_TILE / 4;
+            splits(Problem { batches: 1, heads: 4, queries, ..Problem::default() }, 4)
+        };
+        assert_eq!([2047, 2048].map(of_packed_heads), [2, 1]);
+        // Batches of lengths that only the device knows may have a tile more each.
+        let of_lengths = |tiles: u32| {
+            let (queries, packed) = ((tiles - 2) * ROWS_OF_TILE, PACKED_QUERIES);
+            splits(Problem { batches: 2, heads: 1, queries, packed, ..Problem::default() }, 1)
+        };
+        assert_eq!([2047, 2048].map(of_lengths), [2, 1]);
     }
 }

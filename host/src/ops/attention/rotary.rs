@@ -123,9 +123,9 @@ pub struct Cache<'a, T: bytemuck::Pod> {
     pub pages: Option<DeviceSlice<'a, u32>>,
 }
 
-/// Writes new keys and values, `k, v: [batches, kv_heads, new, d]`, behind those that a cache has. `lengths: [batches]` are the keys that each batch has with
+/// Writes new keys and values, `k, v: [batches, kv_heads, new, d]`, after those that a cache has. `lengths: [batches]` are the keys that each batch has with
 /// them, on the device: the same numbers as [`Options::lengths`](super::Options::lengths) of the attention that follows. With a table the keys are turned by their
-/// positions on the way. Rows that the cache has no place for are left out; of two batches that name one page, either may have written what is there. Asynchronous;
+/// positions on the way. Rows that the cache has no room for are left out; of two batches that name one page, either may have written what is there. Asynchronous;
 /// allocates nothing.
 ///
 /// # Errors

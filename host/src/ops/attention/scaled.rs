@@ -144,7 +144,7 @@ where
     let mut lse = AsMut::<f32>::optional(lse.as_mut());
     let (v, o) = (&v.memory, &mut o.memory);
     for arguments in launches.into_iter().filter(|launch| launch.blocks > 0) {
-        // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; the copy of the values and the parts have their place, and each tile a
+        // SAFETY: sizes and overlaps were checked; maps, schedule and grid are of this problem; there is memory for the copy of the values and for the splits, and each tile has a
         // counter; the second kernel finds what the first one writes.
         unsafe {
             options.score.launch(
@@ -165,7 +165,7 @@ where
     Ok(())
 }
 
-/// The scratch of [`attention_scaled_into`] for these tensors, in bytes: the copy of the values, and parts of results where keys are divided among blocks.
+/// The scratch of [`attention_scaled_into`] for these tensors, in bytes: the copy of the values, and partial results where keys are divided among blocks.
 ///
 /// # Errors
 /// As [`attention_scaled_into`].
@@ -235,7 +235,7 @@ impl Prepared {
         Ok(Self { problem, addresses: [q.address(), k.address()], depth })
     }
 
-    /// Bytes of the copy of the values, and of the parts of results.
+    /// Bytes of the copy of the values, and of the partial results.
     const fn bytes(&self) -> [usize; 2] {
         [values::bytes(&self.problem), bytes_of_parts(&self.problem, self.problem.splits)]
     }

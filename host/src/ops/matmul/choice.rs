@@ -3,8 +3,8 @@
 //! The time of a product is that of the multiprocessor that has most to do, or that of its matrices on their way from memory, whichever is
 //! longer. A pass over a tile costs its steps along K, each as long as the tensor cores or the copies into shared memory take, and what
 //! happens once a tile: the pipeline fills, and the sums are written. Dividing K gives more passes of fewer steps. The blocks of a cluster
-//! add their sums themselves; more parts than a cluster has blocks are written to memory, and a second kernel adds them. Where the last round would
-//! leave many multiprocessors idle, the steps of its tiles, and of those of the round before, are divided evenly among all blocks (stream-K), which
+//! add their sums themselves; the sums of more splits than a cluster has blocks are written to memory, and a second kernel adds them. Where the last round would
+//! leave many multiprocessors idle, the steps of its tiles, and of those of the previous round, are divided evenly among all blocks (stream-K), which
 //! exchange their sums through memory.
 //!
 //! The constants are fitted to 600 measurements on an H200, in cycles of 1.75 GHz.
@@ -151,7 +151,7 @@ impl Tile {
         self.form()
     }
 
-    /// The tile with so many columns.
+    /// The tile with this many columns.
     pub(super) fn of_columns(columns: usize) -> Option<Self> {
         let mut all = Self::SMALL.into_iter().chain(Self::LARGE);
         all.find(|tile| tile.columns() == columns)
@@ -222,7 +222,7 @@ impl Kernel {
     }
 }
 
-/// Cycles from one launch to the next, and what remains of them where the kernel's beginning overlaps the end of the one before.
+/// Cycles from one launch to the next, and what remains of them where the kernel's beginning overlaps the end of the previous one.
 const LAUNCH_CYCLES: f64 = 9000.0;
 const HOPPER_CYCLES: f64 = 1200.0;
 /// Cycles until the blocks of a cluster run together, and to send sums to each of them.
@@ -233,9 +233,9 @@ const PART_CYCLES: f64 = 900.0;
 const STREAM_MARGIN: f64 = 1.05;
 const STREAM_CYCLES: f64 = 6500.0;
 const GIVER_CYCLES: f64 = 1500.0;
-/// How much longer memory takes for small tiles if all places of the last round are idle, beside multiprocessors that have two of them.
+/// How much longer memory takes for small tiles whose last round leaves some multiprocessors idle, per share of these.
 const IDLE_PLACES: f64 = 0.28;
-/// Larger clusters than pairs do not find places on all multiprocessors: those of a cluster are in one part of the chip.
+/// Larger clusters than pairs do not fit on all multiprocessors: the blocks of a cluster run on one GPC.
 const PLACES_OF_CLUSTERS: f64 = 96.0 / 132.0;
 /// Bytes that memory moves in a cycle, and what one block of the skinny kernel gets of it at most, by what it has on the way.
 const BYTES_PER_CYCLE: f64 = 2480.0;
@@ -249,9 +249,9 @@ const WARPS_CYCLES: f64 = 1700.0;
 /// Cycles of a copy of an operand before the product begins, and the bytes that it reads and writes in one.
 const PACK_CYCLES: f64 = 5000.0;
 const PACKED_BYTES_PER_CYCLE: f64 = 1400.0;
-/// Steps that a part has at least: shorter ones only fill the pipeline.
+/// Steps that a split has at least: shorter ones only fill the pipeline.
 const MIN_STEPS: usize = 8;
-/// The parts that are tried in any case, and how many passes for each multiprocessor more parts may make.
+/// The numbers of splits that are tried in any case, and how many passes for each multiprocessor more splits may make.
 const FEW_SPLITS: usize = 4;
 const PASSES_EACH: usize = 2;
 /// Blocks of a grid are fewer than this.
@@ -266,7 +266,7 @@ pub struct Choice {
     pub splits: u32,
     /// Rows of tiles that blocks take together, for the L2 cache.
     pub group: u32,
-    /// Blocks of a cluster, which compute parts of the sums of one tile and add them.
+    /// Blocks of a cluster, which divide the steps of one tile and add their sums.
     pub parts: u32,
     /// How many tiles, the last ones, have their steps along K divided evenly among all blocks (stream-K).
     pub streamed: u32,
@@ -436,7 +436,7 @@ impl Choice {
         }
     }
 
-    /// With the last tiles streamed, those of the last round of blocks and of the one before: each block has the steps of about one tile or more.
+    /// With the last tiles streamed, those of the last two rounds of blocks: each block has the steps of about one tile or more.
     /// `None` where the last round is full, and for products that are not for that.
     fn stream_k(machine: &Machine, sizes: Sizes, tile: Tile, allows: Allows) -> Option<Self> {
         let whole = Self::in_clusters(machine, sizes, tile, 1, allows)?;
@@ -471,7 +471,7 @@ impl Choice {
         })
     }
 
-    /// Of a small tile, or of parts of K whose sums the blocks of a cluster add; `None` where the product is not for that.
+    /// Of a small tile, or of a tile whose steps the blocks of a cluster divide; `None` where the product is not for that.
     fn in_clusters(
         machine: &Machine,
         sizes: Sizes,
@@ -601,7 +601,7 @@ pub(super) const fn blocks_of_grid(multiprocessors: u32, tile: Tile) -> usize {
     multiprocessors as usize * blocks_at_once(tile.columns())
 }
 
-/// Tiles, and in how many parts the blocks of a cluster divide their sums.
+/// Tiles, and among how many blocks of a cluster their steps are divided.
 fn clusters() -> impl Iterator<Item = (Tile, usize)> {
     let of = |tile, parts: &'static [usize]| parts.iter().map(move |parts| (tile, *parts));
     Tile::SMALL
@@ -610,7 +610,7 @@ fn clusters() -> impl Iterator<Item = (Tile, usize)> {
         .chain(of(Tile::Square, &[2, 4, 8]))
 }
 
-/// The numbers of parts that are worth a try: few in any case, and more where there are few tiles.
+/// The numbers of splits that are worth a try: few in any case, and more where there are few tiles.
 fn splits(
     machine: &Machine,
     tiles: usize,

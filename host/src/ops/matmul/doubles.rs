@@ -18,7 +18,7 @@ use crate::stream::AsStream;
 /// The least rows and columns of D for which operands are copied: each element of a copy is used so often.
 const LEAST_PACKED: u32 = 512;
 
-/// `D = alpha · A·B + beta · C` of f64, on tensor cores. Without C, C is what D holds before; with a beta of 0 it is not read. Asynchronous;
+/// `D = alpha · A·B + beta · C` of f64, on tensor cores. Without C, C is the previous content of D; with a beta of 0 it is not read. Asynchronous;
 /// allocates only where `scratch` is smaller than [`double_scratch_bytes`].
 ///
 /// On Hopper the copy engine brings tiles of operands that are contiguous along K: A in row-major and B in column-major order, with rows that begin at

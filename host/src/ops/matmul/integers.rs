@@ -22,7 +22,7 @@ const TILES: &[Tile] = &[Tile::Wide, Tile::Square];
 
 /// `D = alpha · A·B + beta · C` of i8 or u8, with sums of i32 that wrap, on tensor cores. To i32, alpha and beta are taken as
 /// integers, towards zero, and everything wraps; to i8 the result is computed in f32, rounded to the nearest, ties to
-/// even, and limited to -128..=127. Without C, C is what D holds before; with a beta of 0 it is not read. Asynchronous; allocates only where
+/// even, and limited to -128..=127. Without C, C is the previous content of D; with a beta of 0 it is not read. Asynchronous; allocates only where
 /// `scratch` is smaller than [`integer_scratch_bytes`].
 ///
 /// On Hopper warpgroups multiply bytes that are contiguous along K: A in row-major and B in column-major order, with rows that begin at multiples of

@@ -242,7 +242,7 @@ fn fastest(choices: impl Iterator<Item = Choice>) -> Option<Choice> {
     choices.min_by(|one, other| one.cycles.total_cmp(&other.cycles))
 }
 
-/// The choice of `options`, or the `best` one, or, where its scratch, of so many `bytes`, is too large, the next one of `all`.
+/// The choice of `options`, or the `best` one, or, where its scratch, of this many `bytes`, is too large, the next one of `all`.
 fn pick_by<D: Pod, E>(
     options: &Options<'_, D, E>,
     best: impl FnOnce() -> Choice,
@@ -299,7 +299,7 @@ impl Prepared {
         found
     }
 
-    /// The kernels of elements of so many bytes that have no epilogue, and of which K is not split: that of warps, and those of Hopper with
+    /// The kernels of elements of this many bytes that have no epilogue, and of which K is not split: that of warps, and those of Hopper with
     /// these tiles.
     fn unsplit_choices(
         &self,
@@ -475,7 +475,7 @@ impl Prepared {
             let parts = Self { problem, ..this };
             let arguments = parts.arguments(stream, &choice, address, size_of::<f32>())?;
             let (none, nowhere) = (As::<f32>::none(), DevicePtr::from_raw(address));
-            // SAFETY: as above; D is a matrix for each part of the sums.
+            // SAFETY: as above; D is a matrix for each split.
             unsafe {
                 Plain.launch(
                     stream,
@@ -497,7 +497,7 @@ impl Prepared {
         let blocks = finish::blocks(&problem).min(u64::from(most)) as u32;
         let arguments = Arguments { form: form::FINISH, blocks, problem, ..Arguments::default() };
         let (sums, none) = (As::<T>::new(&partials), As::<T>::none());
-        // SAFETY: the partial sums were written by the launch before, or there are none; the rest as above.
+        // SAFETY: the partial sums were written by the previous launch, or there are none; the rest as above.
         unsafe {
             options.epilogue.launch(
                 stream,

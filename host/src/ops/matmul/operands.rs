@@ -280,7 +280,7 @@ struct Boxes {
 }
 
 impl Prepared {
-    /// How the copy engine reads A and B in tiles with so many columns.
+    /// How the copy engine reads A and B in tiles with this many columns.
     fn boxes(&self, columns: usize) -> [Boxes; 2] {
         let Problem { m, n, k, batches, .. } = self.problem;
         let [m, n, k, batches] = [m, n, k, batches].map(|size| size as usize);
@@ -411,7 +411,7 @@ impl Prepared {
 }
 
 /// The map of D, where the copy engine can store to it. It stores whole units of 16 bytes, also of the last one of a row: an
-/// H200 writes behind rows that end within a unit, whatever the extent that the map gives.
+/// H200 writes past the end of rows that end within a unit, whatever the extent that the map gives.
 pub(super) fn map_of_d(
     stream: &Stream,
     problem: &Problem,

@@ -56,7 +56,7 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
         Self { alpha, ..self }
     }
 
-    /// The factor of C. Without [`c`](Self::c), C is what D holds before.
+    /// The factor of C. Without [`c`](Self::c), C is the previous content of D.
     #[must_use]
     pub fn beta(self, beta: f32) -> Self {
         Self { beta, ..self }
@@ -137,7 +137,7 @@ impl<'a, D: Pod, E> Options<'a, D, E> {
         Ok(Self { c, per_row, ..self })
     }
 
-    /// The options of a part of the sums: `alpha`, and where the product runs. No C, no epilogue.
+    /// The options of partial sums: `alpha`, and where the product runs. No C, no epilogue.
     #[must_use]
     pub fn partial_sums(&self) -> Options<'a, D> {
         Options::new().alpha(self.alpha).most_multiprocessors(self.most_multiprocessors)

@@ -272,7 +272,7 @@ impl Scale<'_> {
         }
     }
 
-    /// How the scales lie, of an operand with so many lines (rows of A, columns of B), of which so many have blocks in common.
+    /// How the scales lie, of an operand with this many `lines` (rows of A, columns of B), of which `in_block` share their blocks.
     fn layout(
         &self,
         name: &str,

@@ -26,7 +26,7 @@ const PRODUCTS: usize = 3;
 const LIMIT_OF_PARTS: usize = 1 << 30;
 
 /// `D = alpha · A·B + beta · C` of f32 as three products of TF32, on tensor cores: an accuracy class of its own, in which each product is off by at most 2^-20 of
-/// itself, and sums are those of f32. Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN. Without C, C is what D holds before; with a beta of 0 it
+/// itself, and sums are those of f32. Infinities, and magnitudes from 2^128 (1 - 2^-12) on, give NaN. Without C, C is the previous content of D; with a beta of 0 it
 /// is not read. Asynchronous; allocates only where `scratch` is smaller than [`three_tf32_scratch_bytes`].
 ///
 /// On Hopper both operands are copied to `scratch` as their parts, in twice their bytes, which warpgroups multiply; that takes about as long as
@@ -180,7 +180,7 @@ impl Prepared {
         [packing(self.a, m), packing(self.b.transposed(), n)]
     }
 
-    /// The product of copies in parts, whose rows have so many elements.
+    /// The product of copies in parts, whose rows have this many elements.
     fn of_parts(self, row_len: u32) -> Self {
         let problem = Problem { k: row_len, a: self.a.strides, b: self.b.strides, ..self.problem };
         Self { problem, ..self }

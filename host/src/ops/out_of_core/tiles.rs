@@ -24,14 +24,14 @@ const LEAST_TILE: usize = 256;
 /// What a thread of the CPU takes at a time: little, so that the device never waits long for the last one.
 const CPU_CHUNK_BYTES: usize = 1 << 20;
 
-/// The place of a tile in flight. Results are at home on its stream too, so that reading one waits for no later tile.
+/// The slot of a tile in flight. Results are at home on its stream too, so that reading one waits for no later tile.
 #[derive(Debug)]
 pub struct Lane<T: Pod> {
     pub stream: Stream,
     pub input: DeviceBuffer<T>,
 }
 
-/// `n` places for tiles of at most `len` elements.
+/// `n` slots for tiles of at most `len` elements.
 pub fn lanes<T: Pod>(gpu: &Gpu, n: usize, len: usize) -> GpuResult<Vec<Lane<T>>> {
     let lane = |_| {
         let stream = gpu.create_stream()?;
@@ -64,7 +64,7 @@ pub fn tile_len(budget: usize, most: usize, bytes: impl Fn(usize) -> usize) -> G
 
 /// A tile on the device.
 pub struct Tile<'a, T: Pod> {
-    /// Its place, from 0 to [`LANES`].
+    /// The index of its slot, from 0 to [`LANES`].
     pub lane: usize,
     pub stream: &'a Stream,
     pub values: DeviceSlice<'a, T>,
@@ -75,7 +75,7 @@ pub trait OnePass<T: Pod> {
     /// Enqueues the work on a tile.
     fn enqueue(&mut self, tile: &Tile<'_, T>) -> GpuResult<()>;
 
-    /// Takes the result of the tile that was `lane`'s last, and is done: the elements `place` of the array. Tiles come in their order.
+    /// Takes the result of the tile that was `lane`'s last, and is finished: the elements at `place` of the array. Tiles come in their order.
     fn collect(&mut self, lane: usize, place: Range<usize>) -> GpuResult<()>;
 }
 

@@ -21,7 +21,7 @@ use cuda_std::{gpu_only, unrolled};
 pub(in crate::attention) const TURNS: u32 = 4;
 /// Threads that meet at one of these: those of the consumer whose turn ends, and of the next one.
 pub(in crate::attention) const BOTH: u32 = 2 * WARPGROUP as u32;
-/// The barrier at which all consumers meet, when they have written their parts of a tile.
+/// The barrier at which all consumers meet, when they have written their rows of a tile.
 const PARTS: u32 = TURNS + MOST_CONSUMERS;
 /// Consumers of a block at most.
 const MOST_CONSUMERS: u32 = 3;
@@ -379,7 +379,7 @@ pub(in crate::attention) unsafe fn multiply_values<
     unsafe { sums.multiply_fragments::<T, T, F, true>(weights, v, accumulate) };
 }
 
-/// Writes a thread's part of its two rows, those that are inside. It has the first row and column, maxima, and sums of exponentials.
+/// Writes a thread's columns of its two rows, if these are inside. It has the first row and column, maxima, and sums of exponentials.
 ///
 /// # Safety
 /// Each row is four lanes', each of which writes columns of its own.

@@ -201,7 +201,7 @@ pub(in crate::attention) struct Block<
 > {
     /// The queries of a tile.
     pub queries: TilePipeline<QueryTile<R, BOXES>, 1>,
-    /// Keys and values, in the order in which a consumer takes them: the first keys, then in turns the next keys and the values of those before.
+    /// Keys and values, in the order in which a consumer takes them: the first keys, then alternately the next keys and the values of the previous ones.
     pub ring: TilePipeline<KeyTile<N, BOXES>, S>,
     /// The next tile.
     pub queue: Queue,
@@ -216,7 +216,7 @@ impl<const R: usize, const BOXES: usize, const N: usize, const S: usize> Block<R
         let queries = DynamicSharedArray::<u8, 1024>::get();
         let ring = queries.wrapping_add(size_of::<QueryTile<R, BOXES>>());
         let barriers = ring.wrapping_add(S * size_of::<KeyTile<N, BOXES>>());
-        // SAFETY: the caller's promise; one thread fills a stage, and one of each consumer releases it. The pipelines are made behind the queue, with barriers of the block.
+        // SAFETY: the caller's promise; one thread fills a stage, and one of each consumer releases it. The pipelines are made after the queue, with barriers of the block.
         unsafe {
             let of_queue = barriers.wrapping_add((2 + 2 * S) * 8);
             let queue = Queue::new(SharedArray::from_raw(of_queue.cast()), R as u32 * 2);

@@ -80,7 +80,7 @@ unsafe fn fill<
     let Batch { queries: of_queries, keys: of_keys, .. } = work.batch;
     let (query, is_packed) = (work.row >> problem.pack, problem.has_packed_queries());
     let [batch, query] = of_queries.coordinates(query, problem.queries, is_packed);
-    // SAFETY: every byte of a stage is filled, once, by boxes that are its parts.
+    // SAFETY: every byte of a stage is filled, once, by the boxes that make it up.
     unsafe {
         queries.fill_by_warp(|slot| {
             let map = maps.map::<QueryBox<R>, Swizzle128>(0);
@@ -123,7 +123,7 @@ unsafe fn fill<
     }
 }
 
-/// Starts to copy a block of keys, or values, from a row of a head of a batch on, in boxes of so many elements.
+/// Starts to copy a block of keys, or values, from a row of a head of a batch on, in boxes of this many elements.
 ///
 /// # Safety
 /// The slot is one of the ring.
@@ -137,7 +137,7 @@ unsafe fn load_rows<const BOXES: usize, const N: usize>(
 ) {
     for part in 0..BOXES {
         let at = [batch, kv_head, first, (elements * part) as i32];
-        // SAFETY: the box is a part of the stage.
+        // SAFETY: the box is within the stage.
         unsafe {
             let to = slot.as_mut_ptr().cast::<Tile<KeyBox<N>, Swizzle128>>().add(part);
             map.load(to, at, slot.barrier());
@@ -159,7 +159,7 @@ unsafe fn load_values<const BOXES: usize, const N: usize>(
     for part in 0..BOXES * N / SPAN_OF_VALUES {
         let key = first + (part / BOXES * SPAN_OF_VALUES) as i32;
         let at = [batch, kv_head, (part % BOXES * SPAN) as i32, key];
-        // SAFETY: the box is a part of the stage.
+        // SAFETY: the box is within the stage.
         unsafe {
             let to = slot.as_mut_ptr().cast::<Tile<ValueBox, Swizzle64>>().add(part);
             map.load(to, at, slot.barrier());
@@ -176,7 +176,7 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Starts to copy a block of keys, or values, from key `first` of a batch on, page by page; what is behind the keys of the batch is zero.
+    /// Starts to copy a block of keys, or values, from key `first` of a batch on, page by page; rows after the keys of the batch are zero.
     ///
     /// # Safety
     /// The slot is one of the ring, and the map's boxes have [`rows_of_box`] keys.
@@ -195,7 +195,7 @@ impl Pages<'_> {
             let key = first + row;
             let entry =
                 work.batch.index as usize * problem.pages as usize + (key >> problem.page) as usize;
-            // A page behind all others is outside of the tensor: zeros.
+            // A page past the last one is outside of the tensor: zeros.
             let is_inside = key < work.batch.keys.len;
             // SAFETY: the table has an entry for each page of the batch's keys.
             let page =
@@ -206,7 +206,7 @@ impl Pages<'_> {
                 let bytes = (part * N + row as usize) * SPAN;
                 let to = slot.as_mut_ptr().cast::<u8>().wrapping_add(bytes).cast();
                 let at = [page as i32, kv_head, in_page, 64 * part as i32];
-                // SAFETY: the box is a part of the stage, and of one page.
+                // SAFETY: the box is within the stage, and within one page.
                 unsafe { map.load(to, at, slot.barrier()) };
             }
             row += rows;

@@ -90,7 +90,7 @@ impl Next {
         }
     }
 
-    /// Gives the consumers an index, as soon as they have taken the one before.
+    /// Gives the consumers an index, as soon as they have taken the previous one.
     ///
     /// # Safety
     /// All lanes of the producer's warp call this together.

@@ -133,7 +133,7 @@ pub unsafe fn attend<
             write::<T, COLUMNS, 0>(&sums, &output, &work, row, (above, totals[0]), column);
             write::<T, COLUMNS, 1>(&sums, &output, &work, row + 8, (below, totals[1]), column);
         }
-        // Barrier 0 is that of the block; all warps have done with the shared memory before.
+        // Barrier 0 is that of the block; all warps have finished with the shared memory.
         let (thread, word) = (thread as u32, shared.cast());
         output.finish(&work, rows_of_tile as u32, Writers { thread, threads, barrier: 0, word });
     }
@@ -142,7 +142,7 @@ pub unsafe fn attend<
 /// Copies blocks of keys and values to the ring, the last ones first, and calls `f` with where both are, and which block of the tile's it is. `key_of` says where one begins.
 ///
 /// # Safety
-/// All threads of the block call this together; the ring has place for [`STAGES`] blocks. Copies of each thread before belong to the first block.
+/// All threads of the block call this together; the ring has room for [`STAGES`] blocks. Earlier copies of each thread belong to the first block.
 #[gpu_only]
 #[inline(always)]
 unsafe fn each_block<T: Half, const D: usize, const KEYS: usize>(
@@ -268,7 +268,7 @@ macro_rules! multiplies {
 
 multiplies! { cuda_std::bf16 cuda_std::f16 }
 
-/// Writes a lane's part of one of its two rows, if that is inside.
+/// Writes a lane's columns of one of its two rows, if that is inside.
 ///
 /// # Safety
 /// Each row is four lanes', each of which writes columns of its own.

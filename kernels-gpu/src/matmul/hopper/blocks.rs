@@ -84,7 +84,7 @@ unsafe fn multiply_blocks<T, U, D, const S: usize>(
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together. A lane of each warp releases a stage.
     let block = unsafe { Block::<WIDE, S>::released_by(2 * WARPGROUP as u32 / 32, false) };
-    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: the producer and the consumers are whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         warp_specialized! {
             group,
@@ -209,7 +209,7 @@ unsafe fn add_chain<const PART: usize>(
             // Of each four sums two are those of the other row.
             factors[index / 2 % 2] * of_chain + sum
         });
-        // Additions that the compiler moved behind the next products would need the chain's registers twice. (Nothing is under way.)
+        // Additions that the compiler moved after the next products would need the chain's registers twice. (Nothing is under way.)
         sums.wait::<0>();
     }
 }

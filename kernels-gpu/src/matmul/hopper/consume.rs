@@ -71,11 +71,11 @@ pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
     }
 }
 
-/// Multiplies this block's part of the tile of its cluster, and writes its share of the sums of all blocks.
+/// Multiplies this block's steps of the tile of its cluster, and writes its share of the sums of all blocks.
 ///
 /// # Safety
 /// As [`all`], where the schedule `adds`; `started` is this thread's arrival at the cluster's barrier since its sums were made, and `work`
-/// this block's part.
+/// this block's steps.
 #[gpu_only]
 #[inline(always)]
 pub(super) unsafe fn one_of_cluster<T, D, E, const N: usize, const S: usize>(
@@ -224,7 +224,7 @@ where
         }
     }
     let next = next();
-    // SAFETY: all threads together; after the wait the last product is done with its stage, which is the one before.
+    // SAFETY: all threads together; after the wait the last product is done with its stage, which is the previous one.
     unsafe {
         sums.wait::<0>();
         if thread == 0 {

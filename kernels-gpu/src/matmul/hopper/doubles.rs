@@ -88,7 +88,7 @@ unsafe fn multiply_doubles<const S: usize>(
     let first = schedule.first(output.problem, false);
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<SQUARE, S>::released_by(WARPS, false) };
-    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: the producer and the consumers are whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         warp_specialized! {
             group,
@@ -129,7 +129,7 @@ unsafe fn consume_doubles<const S: usize>(
         let (mut step, end) = work.steps;
         let mut stage = consumer.wait();
         let mut half = Half::new(stage, lane, place, 0);
-        // SAFETY: the stages are full; all lanes have read one before one of them says so.
+        // SAFETY: the stages are full; all lanes have read one when one of them releases it.
         unsafe {
             let (mut left, mut right) = (half.left(0), half.right());
             while step < end {
@@ -170,7 +170,7 @@ unsafe fn consume_doubles<const S: usize>(
 }
 
 impl Half {
-    /// Of part `part` of a stage, for a warp's rows and columns from the ones given on.
+    /// Of box `part` of a stage, for a warp's rows and columns from the ones given on.
     #[gpu_only]
     #[inline(always)]
     fn new<const N: usize>(
@@ -226,7 +226,7 @@ unsafe fn element(rows: *const u8, eight: usize) -> f64 {
     unsafe { rows.wrapping_add(eight * 8 * SPAN).cast::<f64>().read() }
 }
 
-/// Adds the products of [`DEPTH`] of K, of which the first operands were loaded before; loads the first ones of what `next` gives, while the last
+/// Adds the products of [`DEPTH`] of K, of which the first operands are loaded already; loads the first ones of what `next` gives, while the last
 /// products are under way.
 ///
 /// # Safety

@@ -61,7 +61,7 @@ unsafe fn multiply_bytes<T, Out, const N: usize, const S: usize>(
     let first = schedule.first(output.problem(), false);
     // SAFETY: the launch gives the memory; all threads together.
     let block = unsafe { Block::<N, S>::new(false) };
-    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: the producer and the consumers are whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         warp_specialized! {
             group,

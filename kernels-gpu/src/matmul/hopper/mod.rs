@@ -21,7 +21,7 @@
 //! | operands in both orders: `wgmma` reads 16-bit elements along K or across | nothing is transposed |
 //! | tensor maps are parameters of the launch ([`GridConstant`]) | no copy to the device before a launch, and graphs can have it |
 //!
-//! Operands that the copy engine cannot address (rows that are no multiple of 16 bytes) are not for these kernels. D may be
+//! Operands that the copy engine cannot address (rows that are not a multiple of 16 bytes) are not for these kernels. D may be
 //! anywhere: where the copy engine cannot store it, the threads do.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
@@ -163,8 +163,8 @@ unsafe fn multiply_passes<T, D, E, P, const N: usize, const S: usize>(
     let block = unsafe { Block::<N, S>::new(adds) };
     // SAFETY: as above.
     let started = adds.then(|| unsafe { cluster::arrive_relaxed() });
-    // All is ready while the kernel before still runs, until each branch takes its turn.
-    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // All is ready while the previous kernel still runs, for whose end each branch waits.
+    // SAFETY: the producer and the consumers are whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         warp_specialized! {
             group,
@@ -213,7 +213,7 @@ fn prefetch(maps: GridConstant<'_, [MapWords; 3]>) {
 struct Block<const N: usize, const S: usize> {
     /// The stages with their barriers.
     pipeline: TilePipeline<Stage<N>, S>,
-    /// The place from which sums go to D.
+    /// Shared memory from which sums are copied to D.
     outgoing: *mut u8,
     /// The sums of the cluster, which are there.
     sums: ClusterSums<N>,
@@ -230,7 +230,7 @@ impl<const N: usize, const S: usize> Block<N, S> {
         unsafe { Self::released_by(2, adds) }
     }
 
-    /// [`new`](Self::new), where so many threads release a stage.
+    /// [`new`](Self::new), where this many threads release a stage.
     ///
     /// # Safety
     /// As there.

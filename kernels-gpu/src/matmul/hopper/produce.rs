@@ -13,7 +13,7 @@ use cuda_std::gpu_only;
 use cuda_std::grid_constant::{GridConstant, MapWords};
 use cuda_std::matrix::*;
 
-/// [`all`] by the first warp of the producer, when the kernel before has ended.
+/// [`all`] by the first warp of the producer, when the previous kernel has ended.
 ///
 /// # Safety
 /// All threads of the producer call this together, and the rest is as [`all`] has it.
@@ -77,8 +77,8 @@ unsafe fn pass<T: TensorElement, const N: usize, const S: usize>(
     for step in work.steps.0..work.steps.1 {
         let depth = (step as usize * depth(size_of::<T>())) as i32;
         let copies = |slot: &Slot<Stage<N>>| {
-            // SAFETY: the boxes are the stage's parts, each as large as the copies into it; the slot's barrier expects the bytes
-            // of the stage, which they are together.
+            // SAFETY: the boxes make up the stage, each as large as the copies into it; the slot's barrier expects the bytes
+            // of the stage.
             unsafe {
                 let (a, b) = (&raw mut (*slot.as_mut_ptr()).a, &raw mut (*slot.as_mut_ptr()).b);
                 if schedule.a_across == 0 {

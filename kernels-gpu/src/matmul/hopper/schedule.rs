@@ -1,6 +1,6 @@
-//! Which tile a block computes, and which part of its sums.
+//! Which tile a block computes, and which of the tile's steps along K.
 //!
-//! Blocks take whole tiles in turns. Where that leaves most of them without work in the last round, the steps along K of the last tiles are divided
+//! Blocks take whole tiles round robin. Where that leaves most of them idle in the last round, the steps along K of the last tiles are divided
 //! evenly among all blocks instead ("stream-K": M. Osama, D. Merrill, C. Cecka, M. Garland, J. Owens, PPoPP 2023): [`StreamK`].
 
 #![cfg_attr(not(target_os = "cuda"), allow(unused_imports))]
@@ -24,7 +24,7 @@ pub struct Schedule {
     pub steps: u32,
     /// Rows of tiles in a group: tiles are taken group by group, down the columns of each.
     pub group: u32,
-    /// Not 0: the blocks of a cluster compute parts of the sums of one tile, and add them.
+    /// Not 0: the blocks of a cluster divide the steps of one tile, and add their sums.
     pub adds: u32,
     /// Not 0: columns of A are contiguous, not rows.
     pub a_across: u32,
@@ -45,12 +45,12 @@ pub struct Schedule {
     pub longer_shares: u32,
 }
 
-/// The part of the work that one pass of a block does.
+/// What a block computes in one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// The matrix of the batch.
     pub batch: u32,
-    /// The matrix of D: that of the batch, or one for each part of the sums.
+    /// The matrix of D: that of the batch, or one for each split of K.
     pub output: u32,
     /// The tile's first row of D, and the one after the last that belongs to it: D may end before the tile does.
     pub rows: (u32, u32),
@@ -65,10 +65,10 @@ pub(super) trait Passes: Copy {
     /// How many there are.
     fn count(self) -> u32;
 
-    /// Pass `index`. Past the end it is one of no meaning, and no access is out of bounds.
+    /// Pass `index`. Past the end it is arbitrary, and computing it accesses nothing out of bounds.
     fn work(self, index: u32) -> Work;
 
-    /// Where blocks put the sums of tiles that they do not finish, if some passes are over a part of a tile's steps.
+    /// Where blocks store the sums of tiles that they do not finish, if there are passes over only some of a tile's steps.
     #[inline(always)]
     fn parts(self) -> Option<Parts> {
         None
@@ -89,14 +89,14 @@ impl Passes for (&Schedule, &Problem) {
 
 /// The passes of a block over whole tiles, and then over its share of the steps of the [streamed](Schedule::streamed) tiles.
 ///
-/// A block takes the tiles of its share from the last one to the first: it computes the beginning of a tile that another block finishes before it
-/// finishes a tile itself, for which it needs the sums of blocks with lower numbers. So no block waits for one with a higher number, and blocks need
-/// not run all at once.
+/// A block takes the tiles of its share from the last one to the first: it first stores the sums of the beginning of a tile that another block
+/// finishes, and then finishes a tile itself, for which it needs the sums of blocks with lower numbers. So no block waits for one with a higher
+/// number, and blocks need not run all at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamK<'a> {
     pub schedule: &'a Schedule,
     pub problem: &'a Problem,
-    /// Where blocks put the sums of tiles that they do not finish.
+    /// Where blocks store the sums of tiles that they do not finish.
     pub parts: Parts,
 }
 
@@ -203,14 +203,14 @@ impl Schedule {
         TileGrid { rows: self.tile_rows, columns: self.tile_columns, group: self.group }
     }
 
-    /// All passes: the tiles of all matrices, and of all parts of their sums.
+    /// All passes: the tiles of all matrices, for each split of K.
     #[inline(always)]
     #[must_use]
     pub const fn len(&self, problem: &Problem) -> u32 {
         self.tile_rows * self.tile_columns * problem.batches * problem.splits
     }
 
-    /// The first pass of this block; of a cluster whose blocks `adds` parts of the sums, this block's part of its only one.
+    /// The first pass of this block; if it `adds`, this block's steps of the only pass of its cluster.
     #[gpu_only]
     #[inline(always)]
     pub(super) fn first(&self, problem: &Problem, adds: bool) -> Work {
@@ -243,7 +243,7 @@ impl Schedule {
 }
 
 impl Work {
-    /// What block `own` of `parts` in a cluster does of this, which adds parts of the sums.
+    /// The steps of block `own` of the `parts` blocks in a cluster that adds its blocks' sums.
     #[inline(always)]
     #[must_use]
     pub const fn part_of(self, own: u32, parts: u32) -> Self {
@@ -263,7 +263,7 @@ pub(in super::super) const fn divide(a: u32, b: u32) -> (u32, u32) {
     }
 }
 
-/// Where part `index` of `parts` of `all` begins: the first ones are one longer, where they are not all equal.
+/// Where range `index` begins, if `all` is divided into `parts` ranges: the first ones are one longer, where they are not all equal.
 #[inline(always)]
 pub(in super::super) const fn part(all: u32, index: u32, parts: u32) -> u32 {
     let (each, more) = divide(all, parts);
@@ -299,8 +299,8 @@ mod tests {
         (0..blocks).map(of_block).collect()
     }
 
-    /// Every step of every tile is in one pass, whole tiles come first, and a block that finishes a tile finds exactly the blocks that have the steps before
-    /// its own, each of which has stored its sums before it waits.
+    /// Every step of every tile is in one pass, whole tiles come first, and a block that finishes a tile finds exactly the blocks that have the
+    /// preceding steps, each of which stores its sums before it waits.
     fn check(schedule: &Schedule, problem: &Problem, blocks: u32) {
         let what = format!("{schedule:?} on {blocks} blocks");
         let all = passes(schedule, problem, blocks);
@@ -318,7 +318,7 @@ mod tests {
                 assert!(work.steps.0 < work.steps.1 && work.steps.1 <= schedule.steps, "{what}");
                 taken.entry(tile_of(work)).or_insert_with(Vec::new).push((work.steps, block));
             }
-            // What is not finished comes before what is finished with others' sums, and a block has one part at most.
+            // A block leaves at most one tile unfinished, and stores its sums before it finishes one with other blocks' sums.
             let unfinished = |work: &&Work| work.steps.1 < schedule.steps;
             assert!(works.iter().filter(unfinished).count() <= 1, "{what}");
             let waits = works.iter().position(|work| work.steps.0 > 0 && !unfinished(&work));

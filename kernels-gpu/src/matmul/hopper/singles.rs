@@ -1,6 +1,6 @@
 //! Products of f32 as three of TF32: an upper and a lower part of each element, without the product of the lower parts.
 //!
-//! `wgmma` takes both operands along K, and rounds nothing: [`pack_parts`](fn@super::super::parts::pack_parts) writes a copy of A and of B before, with the
+//! `wgmma` takes both operands along K, and rounds nothing: [`pack_parts`](fn@super::super::parts::pack_parts) first writes a copy of A and of B, with the
 //! upper and the lower part of [`DEPTH`](super::super::tf32::DEPTH) elements along K in turn. So the stages come in pairs, and the producer is that of the other products. From
 //! a pair of stages three products are computed, of which only the last one, that of the upper parts, is of the size of the sums: the small ones come first.
 //!
@@ -68,7 +68,7 @@ unsafe fn multiply_parts<const N: usize, const S: usize>(
     let first = schedule.first(problem, false);
     // SAFETY: the launch gives the memory; all threads together. A lane of each warp releases a stage: warps need not be at the same one.
     let block = unsafe { Block::<N, S>::released_by(2 * WARPGROUP as u32 / 32, false) };
-    // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
+    // SAFETY: the producer and the consumers are whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.
     unsafe {
         warp_specialized! {
             group,
@@ -163,7 +163,7 @@ unsafe fn add_pair<const N: usize, const S: usize>(
                 consumer.release(2);
             }
             sums.combine_columns::<CHAIN>(half * CHAIN, chain, |_, sum, of_pair| sum + of_pair);
-            // Additions that the compiler moved behind the next products would need the chain's registers twice. (Nothing is under way.)
+            // Additions that the compiler moved after the next products would need the chain's registers twice. (Nothing is under way.)
             sums.wait::<0>();
         }
     });

@@ -1,8 +1,9 @@
-//! The sums of a tile that several blocks have steps of: each block but the last one puts its sums into global memory, and the last one adds
-//! them to its own, the nearest block's first. The order depends on sizes and blocks alone, and so do the bits of the result.
+//! The sums of a tile whose steps are divided among several blocks: each block but the last one stores its sums in global memory, and the last one
+//! adds them to its own, those of the block with the highest number first. The order depends on sizes and the number of blocks alone, and so do the
+//! bits of the result.
 //!
-//! Sums stay as threads have them: thread `i` of a consumer reads what thread `i` of the other block's consumer wrote. Each consumer of a block
-//! has a flag of its own, which its counterpart clears, so that flags are 0 between launches.
+//! Sums are stored in the layout of the accumulator: thread `i` of a consumer reads what thread `i` of the other block's consumer wrote. Each
+//! consumer of a block has a flag of its own, which the consumer that reads its sums clears, so that flags are 0 between launches.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
@@ -21,7 +22,7 @@ pub const MOST_STREAM_BLOCKS: usize = 512;
 /// The flags of that many blocks.
 pub const STREAM_FLAGS: usize = CONSUMERS * MOST_STREAM_BLOCKS;
 
-/// The bytes of the sums that blocks put into global memory, of tiles with this many columns: each block at most those of one tile.
+/// The bytes of the sums that blocks store in global memory, of tiles with this many columns: each block at most those of one tile.
 #[must_use]
 pub const fn stream_bytes(blocks: usize, columns: usize) -> usize {
     blocks * ROWS_OF_TILE * columns * size_of::<f32>()
@@ -30,14 +31,14 @@ pub const fn stream_bytes(blocks: usize, columns: usize) -> usize {
 /// Where the sums are.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
-    /// One for each consumer of each block, all 0 before the launch.
+    /// One for each consumer of each block, all 0 when the launch begins.
     pub(super) flags: *mut u32,
     /// [`stream_bytes`], aligned to 16.
     pub(super) sums: *mut f32,
 }
 
 impl Parts {
-    /// In [`STREAM_FLAGS`] or fewer, and sums, or in nothing.
+    /// Of at most [`STREAM_FLAGS`] flags, and of sums; both are empty if no tile is streamed.
     #[inline(always)]
     pub fn new(flags: &mut DisjointSlice<'_, u32>, sums: &mut DisjointSlice<'_, f32>) -> Self {
         Self { flags: flags.as_mut_ptr(), sums: sums.as_mut_ptr() }
@@ -55,7 +56,7 @@ impl Parts {
         self.sums.cast::<Quad>().wrapping_add(consumer * (ROWS * N / 4) + thread)
     }
 
-    /// Puts the sums of a consumer's half of a tile, which another block finishes, into global memory.
+    /// Stores the sums of a consumer's half of a tile that another block finishes in global memory.
     ///
     /// # Safety
     /// All threads of consumer `own` call this together, once in a launch; no product adds to the sums.
@@ -86,7 +87,7 @@ impl Parts {
         }
     }
 
-    /// Adds the sums of all blocks that have steps of the tile before step `first`, at which those of this block begin.
+    /// Adds the sums of all blocks that have steps of the tile below `first`, the first step of this block.
     ///
     /// # Safety
     /// All threads of consumer `own` call this together, once in a launch; no product adds to the sums.

@@ -24,19 +24,19 @@ const OPERATION: &str = "a column-parallel product";
 /// A: [rows of this rank, k]   B: [k, n of this rank]   C, D: [rows of all, n of this rank]
 /// ```
 ///
-/// This rank's rows are multiplied while they travel to the others, each piece straight to the rank that is one further, two further and so on;
-/// then the pieces that have come, in the order of their coming. An element of D is summed as [`matmul_into`] sums it: no sum crosses ranks.
+/// This rank's rows are multiplied while they travel to the others, each piece directly to the next rank, the one after it and so on;
+/// then the pieces that were received, in the order in which they arrive. An element of D is summed as [`matmul_into`] sums it: no sum crosses ranks.
 /// So the result has the same bits in every run; with another number of pieces, or of ranks, another kernel may be the fastest, whose sums have
 /// another order. The result of [`matmul_into`] bounds its error.
 ///
-/// A plan: what it allocates serves any number of products, one after the other. That is room for A's pieces that come (two of this rank's
-/// neighbours' shares at most; in [one piece](Self::in_pieces) all of A), and a copy of this rank's rows if they have gaps or are column-major.
+/// A plan: what it allocates serves any number of products, one after the other. That is room for the pieces of A that are received (at most two
+/// ranks' shares; in [one piece](Self::in_pieces) all of A), and a copy of this rank's rows if they have gaps or are column-major.
 pub struct ColumnParallel<T: Factor> {
     ranks: Communicator,
     pieces: Pieces,
     k: usize,
     link: Link,
-    /// What has come: pieces by turns; in one piece, A.
+    /// What was received: pieces, in a ring of buffers; in one piece, A.
     received: Vec<DeviceBuffer<T>>,
     /// This rank's rows of A, where they have gaps.
     packed: DeviceBuffer<T>,
@@ -54,8 +54,8 @@ impl<T: Factor> ColumnParallel<T> {
         Self::cut(ranks, rows, [n, k], None)
     }
 
-    /// As [`new`](Self::new), with each share in that many pieces, the same number on all ranks; 0 counts as 1, of which nothing is multiplied
-    /// before all of A has come.
+    /// As [`new`](Self::new), with each share in this many pieces, the same number on all ranks. 0 counts as 1: then nothing is multiplied until
+    /// all of A has been received.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -97,49 +97,18 @@ impl<T: Factor> ColumnParallel<T> {
         })
     }
 
-    /// Multiplies: see the type. `options` are those of this rank's columns; their vector of rows and C have the rows of all ranks. All ranks
-    /// call it. Enqueued; over MPI the exchange is done on return.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](ferrowarp::GpuError::InvalidArgument) if a matrix does not fit, before anything is enqueued: the message has its
-    /// sizes, those that it must have, and the rank; as [`matmul_into`]; what an [all-gather](Communicator::all_gather_uneven) or
-    /// [sends and receives](Communicator::group) return.
-    pub fn multiply_into<D: bytemuck::Pod, E>(
-        &mut self,
-        on: &impl AsStream,
-        a: Matrix<'_, T>,
-        b: Matrix<'_, T>,
-        d: MatrixMut<'_, D>,
-        options: Options<'_, D, E>,
-    ) -> DistResult<()>
-    where
-        E: MatmulKernel<T, D>,
-        Plain: MatmulKernel<T, f32>,
-    {
-        let (ranks, on) = (self.ranks.clone(), on.as_stream());
-        ranks.attempt(|| {
-            self.check(&a, &b, &d)?;
-            // What does not fit beside A and B is refused before anything is enqueued, too.
-            options.rows(&d.layout(), 0..0)?;
-            match (ranks.size(), self.pieces.count) {
-                (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
-                (_, 1) => self.gathered(on, [a, b], d, options),
-                _ => self.overlapped(on, [a, b], d, options),
-            }
-        })
-    }
-
     /// How many pieces each share is cut into.
     #[must_use]
     pub fn pieces(&self) -> usize {
         self.pieces.count
     }
 
-    fn check<D: bytemuck::Pod>(
+    /// Refuses what does not fit, before anything is enqueued.
+    fn check<D: bytemuck::Pod, E: MatmulKernel<T, D>>(
         &self,
-        a: &Matrix<'_, T>,
-        b: &Matrix<'_, T>,
+        [a, b]: [&Matrix<'_, T>; 2],
         d: &MatrixMut<'_, D>,
+        options: &Options<'_, D, E>,
     ) -> DistResult<()> {
         let (ranks, k, rows) = (&self.ranks, self.k, &self.pieces.rows);
         let (x, y, z) = (a.layout(), b.layout(), d.layout());
@@ -148,21 +117,50 @@ impl<T: Factor> ColumnParallel<T> {
         check_sizes(ranks, OPERATION, ("A", &x), (own, k), shares)?;
         check_sizes(ranks, OPERATION, ("B", &y), (k, y.columns), format_args!("A is {x}"))?;
         let both = format_args!("A of all ranks is {} × {k}, and B is {y}", rows.total());
-        check_sizes(ranks, OPERATION, ("D", &z), (rows.total(), y.columns), both)
+        check_sizes(ranks, OPERATION, ("D", &z), (rows.total(), y.columns), both)?;
+        options.rows(&z, 0..0)?;
+        Ok(())
+    }
+}
+
+impl<T: Factor> ColumnParallel<T>
+where
+    Plain: MatmulKernel<T, f32>,
+{
+    /// Multiplies: see the type. `options` are those of this rank's columns; their vector of rows and C have the rows of all ranks. All ranks
+    /// call it. Enqueued; over MPI the exchange is done on return.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ferrowarp::GpuError::InvalidArgument) if a matrix does not fit, before anything is enqueued: the message has its
+    /// sizes, those that it must have, and the rank; as [`matmul_into`]; what an [all-gather](Communicator::all_gather_uneven) or
+    /// [sends and receives](Communicator::group) return.
+    pub fn multiply_into<D: bytemuck::Pod, E: MatmulKernel<T, D>>(
+        &mut self,
+        on: &impl AsStream,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+        d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()> {
+        let (ranks, on) = (self.ranks.clone(), on.as_stream());
+        ranks.attempt(|| {
+            self.check([&a, &b], &d, &options)?;
+            match (ranks.size(), self.pieces.count) {
+                (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
+                (_, 1) => self.gathered(on, [a, b], d, options),
+                _ => self.overlapped(on, [a, b], d, options),
+            }
+        })
     }
 
     /// The exchange first.
-    fn gathered<D: bytemuck::Pod, E>(
+    fn gathered<D: bytemuck::Pod, E: MatmulKernel<T, D>>(
         &mut self,
         on: &Stream,
         [a, b]: [Matrix<'_, T>; 2],
         d: MatrixMut<'_, D>,
         options: Options<'_, D, E>,
-    ) -> DistResult<()>
-    where
-        E: MatmulKernel<T, D>,
-        Plain: MatmulKernel<T, f32>,
-    {
+    ) -> DistResult<()> {
         let Self { ranks, pieces, k, received, packed, scratch, .. } = self;
         let (own, all) = (packed_rows(on, &a, packed)?, &mut received[0]);
         let parts = pieces.rows.scaled(*k);
@@ -176,17 +174,13 @@ impl<T: Factor> ColumnParallel<T> {
     }
 
     /// The exchange beside the products.
-    fn overlapped<D: bytemuck::Pod, E>(
+    fn overlapped<D: bytemuck::Pod, E: MatmulKernel<T, D>>(
         &mut self,
         on: &Stream,
         [a, b]: [Matrix<'_, T>; 2],
         mut d: MatrixMut<'_, D>,
         options: Options<'_, D, E>,
-    ) -> DistResult<()>
-    where
-        E: MatmulKernel<T, D>,
-        Plain: MatmulKernel<T, f32>,
-    {
+    ) -> DistResult<()> {
         let Self { ranks, pieces, k, link, received, packed, scratch } = self;
         let (k, own, size, layout) = (*k, ranks.rank(), ranks.size(), d.layout());
         let buffers = received.len();

@@ -26,7 +26,7 @@ pub(super) fn multiprocessors_beside(ranks: &Communicator) -> u32 {
     ranks.gpu().info().multiprocessors.saturating_sub(left).max(1)
 }
 
-/// The stream on which pieces travel. Its blocks go before those of products.
+/// The stream on which pieces travel. Its blocks have priority over those of products.
 pub(super) struct Link {
     pub(super) stream: Stream,
     is_by_engines: bool,
@@ -131,7 +131,7 @@ mod tests {
             for (rank, (from, to)) in pieces.iter_mut().enumerate() {
                 let sent = ((rank as u32 + 1) % 3, from.as_slice());
                 let mut received = ((rank as u32 + 2) % 3, to.as_mut_slice());
-                // SAFETY: the pieces are there, and nothing else uses them before the streams are waited for.
+                // SAFETY: the pieces are written, and nothing else uses them until the streams have been synchronised.
                 unsafe { exchange_bytes(&all[rank], &streams[rank], &sent, &mut received) }?;
             }
             streams.iter().try_for_each(Stream::synchronize)?;

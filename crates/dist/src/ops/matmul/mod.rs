@@ -19,7 +19,7 @@
 //! let world = World::alone(); // or World::from_env()?
 //! let gpu = world.gpu()?;
 //! let ranks = Communicator::new(&world, &gpu)?;
-//! // Tokens in shares, 16 numbers each; a hidden layer of 32 numbers, of which each rank has its part.
+//! // Tokens in shares, 16 numbers each; a hidden layer of 32 numbers, of which each rank has a share.
 //! let (tokens, width, hidden) = (Shares::even(8, ranks.size()), 16, 32 / ranks.size() as usize);
 //! let own = tokens.len_of(ranks.rank());
 //! let x = DeviceBuffer::from_slice(&gpu, &vec![bf16::ONE; own * width])?;

@@ -73,7 +73,7 @@ impl Pieces {
         self.step(self.rows.longest())
     }
 
-    /// The rows of the pieces of a share of that many: whole tiles where it has enough.
+    /// The rows of each piece of a share of `len` rows: whole tiles where it has enough.
     fn step(&self, len: usize) -> usize {
         let step = len.div_ceil(self.count);
         if step < TILE[0] { step } else { step.next_multiple_of(TILE[0]).min(len) }

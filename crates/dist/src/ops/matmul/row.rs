@@ -13,7 +13,7 @@ use super::pieces::{Pieces, Wanted};
 use super::{check_sizes, has_no_gaps};
 use crate::communicator::Communicator;
 use crate::element::{Element, Reduction};
-use crate::error::DistResult;
+use crate::error::{DistError, DistResult};
 use crate::ops::parts::divide;
 use crate::ops::shares::Shares;
 
@@ -27,8 +27,8 @@ const OPERATION: &str = "a row-parallel product";
 /// ```
 ///
 /// A rank may have a `k` of 0. The sum of a share of rows goes around: it begins at the rank after its owner, each rank adds its own product to
-/// what has come of the rank before (as C with a factor of 1), and the owner adds the last one, to which it applies the epilogue. So there is
-/// no C of one's own. (A ring reduce-scatter: P. Patarasuk and X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*,
+/// what it receives from the previous rank (as C with a factor of 1), and the owner adds the last product, and applies the epilogue. So a caller
+/// has no C. (A ring reduce-scatter: P. Patarasuk and X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*,
 /// 2009.) While pieces of one share are under way, those of the next one are multiplied.
 ///
 /// # Rounding
@@ -45,7 +45,7 @@ pub struct RowParallel<D: Element> {
     pieces: Pieces,
     n: usize,
     link: Link,
-    /// Sums of pieces: those that go to the next rank, and those that come of the one before; in one piece those of all rows, and those of
+    /// Sums of pieces: those that go to the next rank, and those that come from the previous one; in one piece those of all rows, and those of
     /// this rank's.
     sums: Vec<DeviceBuffer<D>>,
     scratch: Scratch,
@@ -61,8 +61,8 @@ impl<D: Element> RowParallel<D> {
         Self::cut(ranks, rows, n, None)
     }
 
-    /// As [`new`](Self::new), with each share in that many pieces, the same number on all ranks; 0 counts as 1, of which nothing is exchanged
-    /// before all is multiplied.
+    /// As [`new`](Self::new), with each share in this many pieces, the same number on all ranks. 0 counts as 1: then nothing is exchanged until
+    /// all rows are multiplied.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -107,7 +107,7 @@ impl<D: Element> RowParallel<D> {
     /// [`InvalidArgument`](GpuError::InvalidArgument) if a matrix does not fit, before anything is enqueued: the message has its sizes, those
     /// that it must have, and the rank; or if `options` read C; as [`matmul_into`]; what a
     /// [reduce-scatter](Communicator::reduce_scatter_uneven) or [sends and receives](Communicator::group) return.
-    pub fn multiply_into<T: Factor, E>(
+    pub fn multiply_into<T: Factor, E: MatmulKernel<T, D>>(
         &mut self,
         on: &impl AsStream,
         a: Matrix<'_, T>,
@@ -116,14 +116,11 @@ impl<D: Element> RowParallel<D> {
         options: Options<'_, D, E>,
     ) -> DistResult<()>
     where
-        E: MatmulKernel<T, D>,
         Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
     {
         let (ranks, on) = (self.ranks.clone(), on.as_stream());
         ranks.attempt(|| {
-            self.check(&a, &b, &d, options.reads_c())?;
-            // What does not fit beside A and B is refused before anything is enqueued, too.
-            options.rows(&d.layout(), 0..0)?;
+            self.check([&a, &b], &d, &options)?;
             match (ranks.size(), self.pieces.count) {
                 (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
                 (_, 1) => self.scattered(on, [a, b], d, options),
@@ -132,12 +129,12 @@ impl<D: Element> RowParallel<D> {
         })
     }
 
-    /// As [`multiply_into`](Self::multiply_into), with all rows of D on every rank, in place of an all-reduce: the shares are gathered after the
-    /// product, in their places. `options` are those of all rows; D, `[rows of all, n]`, is row-major without gaps.
+    /// As [`multiply_into`](Self::multiply_into), with all rows of D on every rank, as an all-reduce of the products would give it: the shares are
+    /// gathered after the product. `options` are those of all rows; D, `[rows of all, n]`, is row-major without gaps.
     ///
     /// # Errors
     /// As [`multiply_into`](Self::multiply_into) and [`Communicator::broadcast`].
-    pub fn multiply_whole_into<T: Factor, E>(
+    pub fn multiply_whole_into<T: Factor, E: MatmulKernel<T, D>>(
         &mut self,
         on: &impl AsStream,
         a: Matrix<'_, T>,
@@ -146,7 +143,6 @@ impl<D: Element> RowParallel<D> {
         options: Options<'_, D, E>,
     ) -> DistResult<()>
     where
-        E: MatmulKernel<T, D>,
         Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
     {
         let (ranks, rows, layout) = (self.ranks.clone(), self.pieces.rows.clone(), d.layout());
@@ -156,7 +152,7 @@ impl<D: Element> RowParallel<D> {
             if !has_no_gaps(&layout) {
                 let reason =
                     format!("D, which is {layout} and whole, is to be row-major without gaps");
-                return Err(GpuError::InvalidArgument { operation: OPERATION, reason }.into());
+                return Err(wrong(reason));
             }
             let own = rows.range(ranks.rank());
             let options = options.rows(&layout, own.clone())?;
@@ -177,12 +173,12 @@ impl<D: Element> RowParallel<D> {
         self.pieces.count
     }
 
-    fn check<T: Factor>(
+    /// Refuses what does not fit, before anything is enqueued.
+    fn check<T: Factor, E: MatmulKernel<T, D>>(
         &self,
-        a: &Matrix<'_, T>,
-        b: &Matrix<'_, T>,
+        [a, b]: [&Matrix<'_, T>; 2],
         d: &MatrixMut<'_, D>,
-        reads_c: bool,
+        options: &Options<'_, D, E>,
     ) -> DistResult<()> {
         let (ranks, n, rows) = (&self.ranks, self.n, &self.pieces.rows);
         let (x, y, z) = (a.layout(), b.layout(), d.layout());
@@ -192,19 +188,16 @@ impl<D: Element> RowParallel<D> {
         check_sizes(ranks, OPERATION, ("B", &y), (x.columns, n), with_a)?;
         let shares = format_args!("{shares}, A is {x}, and B is {y}");
         check_sizes(ranks, OPERATION, ("D", &z), (rows.len_of(ranks.rank()), n), shares)?;
-        if reads_c {
+        if options.reads_c() {
             let reason = "beta or the epilogue reads C, and that is the sum of the other ranks' products here";
-            return Err(GpuError::InvalidArgument {
-                operation: OPERATION,
-                reason: reason.to_owned(),
-            }
-            .into());
+            return Err(wrong(reason.to_owned()));
         }
+        options.rows(&z, 0..0)?;
         Ok(())
     }
 
     /// The product first, of all rows.
-    fn scattered<T: Factor, E>(
+    fn scattered<T: Factor, E: MatmulKernel<T, D>>(
         &mut self,
         on: &Stream,
         [a, b]: [Matrix<'_, T>; 2],
@@ -212,7 +205,6 @@ impl<D: Element> RowParallel<D> {
         options: Options<'_, D, E>,
     ) -> DistResult<()>
     where
-        E: MatmulKernel<T, D>,
         Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
     {
         let Self { ranks, pieces, n, sums, scratch, .. } = self;
@@ -244,7 +236,7 @@ impl<D: Element> RowParallel<D> {
     }
 
     /// The exchange beside the products.
-    fn overlapped<T: Factor, E>(
+    fn overlapped<T: Factor, E: MatmulKernel<T, D>>(
         &mut self,
         on: &Stream,
         [a, b]: [Matrix<'_, T>; 2],
@@ -252,7 +244,6 @@ impl<D: Element> RowParallel<D> {
         options: Options<'_, D, E>,
     ) -> DistResult<()>
     where
-        E: MatmulKernel<T, D>,
         Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
     {
         let Self { ranks, pieces, n, link, sums, scratch } = self;
@@ -287,4 +278,8 @@ impl<D: Element> RowParallel<D> {
         }
         Ok(())
     }
+}
+
+fn wrong(reason: String) -> DistError {
+    GpuError::InvalidArgument { operation: OPERATION, reason }.into()
 }

@@ -22,7 +22,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Seconds of one call of `work`: the median over the rounds of the slowest rank's, between two events on the stream around
-    /// `batch` calls. All ranks begin a round together. Some calls before are not counted. The peer measures in the same way
+    /// `batch` calls. All ranks begin a round together. Some calls to warm up are not counted. The peer measures in the same way
     /// (`tools/peers/nccl.cu`).
     pub(super) fn seconds(
         &self,

@@ -17,7 +17,7 @@ use crate::bench::data::normal;
 /// The fewest pieces that overlap, for products which the model would not cut.
 const LEAST_PIECES: usize = 2;
 
-/// Square products of `bf16`, of which each rank has the same part. Of each: the product alone, without an exchange; the exchange and the
+/// Square products of `bf16`, of which all ranks have equal shares. Of each: the product alone, without an exchange; the exchange and the
 /// product one after the other; and beside each other.
 pub(super) fn run(bench: &Bench<'_>, side: usize, print: Print<'_>) -> Result<(), CliError> {
     let size = bench.ranks.size() as usize;
@@ -52,7 +52,7 @@ pub(super) fn run(bench: &Bench<'_>, side: usize, print: Print<'_>) -> Result<()
     printed(&table, print)
 }
 
-/// The rows, columns and sums of all ranks, and a rank's part of each.
+/// The rows, columns and sums of all ranks, and a rank's share of each.
 #[derive(Clone, Copy)]
 struct Sizes {
     side: usize,
