@@ -29,12 +29,12 @@ struct Way {
 
 const CHOSEN: Way = Way { kernel: None, deterministic: false };
 
-/// What this device has.
-fn ways() -> Vec<Way> {
+/// What this device has for rows of `depth` elements.
+fn ways(depth: usize) -> Vec<Way> {
     let warps = Way { kernel: Some(Kernel::Warps), deterministic: false };
     let hopper = Way { kernel: Some(Kernel::Hopper), deterministic: false };
     match gpu().info().compute_capability {
-        (9, 0) => vec![warps, hopper, Way { deterministic: true, ..hopper }],
+        (9, 0) if depth <= 128 => vec![warps, hopper, Way { deterministic: true, ..hopper }],
         _ => vec![warps],
     }
 }
@@ -84,7 +84,8 @@ fn check_backward<T: Element, C: AttentionKernel<T> + AttentionBackwardKernel<T>
     exact: impl Fn(f64, Place) -> (f64, f64),
     rng: &mut StdRng,
 ) {
-    check_ways(case, score, exact, rng, &ways());
+    let depth = case.q.layout.depth.max(case.v.layout.depth);
+    check_ways(case, score, exact, rng, &ways(depth));
 }
 
 /// [`check_backward`] in these ways.
@@ -194,6 +195,19 @@ fn gradients_of_lengths_around_tiles() {
 }
 
 #[test]
+fn gradients_of_long_rows_of_lengths_around_tiles() {
+    let mut rng = rng();
+    let lengths = [(1, 1), (31, 33), (33, 31), (32, 64), (63, 65), (64, 32), (65, 63), (97, 130)];
+    for (queries, keys) in lengths {
+        for depth in [192, 256] {
+            let case = Case::<bf16>::new([1, 1, 1, queries, keys, depth], &mut rng);
+            check_backward(&case, Band::ALL, SAME_SLOPE, &mut rng);
+            check_backward(&case, Band::CAUSAL, SAME_SLOPE, &mut rng);
+        }
+    }
+}
+
+#[test]
 fn gradients_of_bands() {
     let mut rng = rng();
     for band in [
@@ -203,6 +217,10 @@ fn gradients_of_bands() {
     ] {
         for (queries, keys) in [(270, 270), (40, 130), (140, 60)] {
             let case = Case::<bf16>::new([1, 1, 1, queries, keys, 64], &mut rng);
+            check_backward(&case, band, SAME_SLOPE, &mut rng);
+        }
+        for depth in [192, 256] {
+            let case = Case::<bf16>::new([1, 1, 1, 100, 140, depth], &mut rng);
             check_backward(&case, band, SAME_SLOPE, &mut rng);
         }
     }
@@ -226,36 +244,66 @@ fn gradients_of_shared_keys_depths_and_types() {
 }
 
 #[test]
+fn gradients_of_shared_keys_and_types_of_long_rows() {
+    let mut rng = rng();
+    for depth in [160, 192, 256] {
+        let case = Case::<bf16>::new([2, 4, 2, 50, 70, depth], &mut rng);
+        check_backward(&case, Band::CAUSAL, SAME_SLOPE, &mut rng);
+        let case = Case::<f16>::new([1, 3, 1, 40, 70, depth], &mut rng);
+        check_backward(&case, Band::ALL, SAME_SLOPE, &mut rng);
+    }
+    // Rows of 266 bytes are copied element by element.
+    let case = Case::<bf16>::new([1, 2, 1, 40, 50, 133], &mut rng);
+    check_ways(&case, Band::CAUSAL, SAME_SLOPE, &mut rng, &[CHOSEN]);
+    // Values that are shorter than keys, and longer.
+    for (depth, of_values) in [(192, 128), (64, 256), (256, 40)] {
+        let mut case = Case::<bf16>::new([1, 2, 1, 70, 90, depth], &mut rng);
+        let layout = HeadsLayout::by_row([1, 1, 90, of_values]);
+        case.v = Host::new(layout, || rng.random_range(-2.0..2.0));
+        check_backward(&case, Band::CAUSAL, SAME_SLOPE, &mut rng);
+    }
+}
+
+#[test]
 fn gradients_go_through_functors() {
     let mut rng = rng();
-    let case = Case::<bf16>::new([1, 4, 2, 70, 100, 64], &mut rng);
-    check_backward(
-        &case,
-        Alibi { band: Band::CAUSAL, heads: 4 },
-        |score, at| {
-            let slope = 2f64.powf(-8.0 * f64::from(at.head + 1) / 4.0);
-            (score - slope * f64::from(at.own - at.key as i32).abs(), 1.0)
-        },
-        &mut rng,
-    );
+    for depth in [64, 192, 256] {
+        let case = Case::<bf16>::new([1, 4, 2, 70, 100, depth], &mut rng);
+        check_backward(
+            &case,
+            Alibi { band: Band::CAUSAL, heads: 4 },
+            |score, at| {
+                let slope = 2f64.powf(-8.0 * f64::from(at.head + 1) / 4.0);
+                (score - slope * f64::from(at.own - at.key as i32).abs(), 1.0)
+            },
+            &mut rng,
+        );
+    }
 }
 
 #[test]
 fn gradients_of_capped_scores_are_near() {
-    // The approximate tangent is off by 2^-11: no bound, but a hundredth of the largest gradient.
+    for depth in [64, 192, 256] {
+        check_capped(depth);
+    }
+}
+
+/// The approximate tangent is off by 2^-11: no bound, but a hundredth of the largest gradient.
+fn check_capped(depth: usize) {
     let mut rng = rng();
-    let case = Case::<bf16>::new([1, 1, 1, 30, 40, 64], &mut rng);
-    let d_o =
-        Host::<bf16>::new(HeadsLayout::by_head([1, 1, 30, 64]), || rng.random_range(-1.0..1.0));
+    let case = Case::<bf16>::new([1, 1, 1, 30, 40, depth], &mut rng);
+    let of_o = HeadsLayout::by_head([1, 1, 30, depth]);
+    let d_o = Host::<bf16>::new(of_o, || rng.random_range(-1.0..1.0));
     let capped = SoftCap { band: Band::ALL, cap: 1.5 };
-    let found = ways().into_iter().map(|way| backward(&case, &d_o, capped, way).unwrap());
+    let found = ways(depth).into_iter().map(|way| backward(&case, &d_o, capped, way).unwrap());
     let rows = |host: &Host<bf16>, len: usize| -> Vec<Vec<f64>> {
         (0..len).map(|row| host.row(0, 0, row).to_vec()).collect()
     };
     let all = [rows(&case.q, 30), rows(&case.k, 40), rows(&case.v, 40), rows(&d_o, 30)];
     let [q, k, v, of_o] =
         all.each_ref().map(|rows| rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    let head = expected::Head { q: &q, k: &k, v: &v, d_o: &of_o, scale: 0.125 };
+    let scale = 1.0 / f64::from((depth as f32).sqrt());
+    let head = expected::Head { q: &q, k: &k, v: &v, d_o: &of_o, scale };
     let exact = |_, _, score: f64| {
         let tangent = (score / 1.5).tanh();
         (1.5 * tangent, 1.0 - tangent * tangent)
@@ -291,16 +339,39 @@ fn gradients_are_the_same_bits_again() {
 }
 
 #[test]
+fn gradients_of_long_rows_are_those_of_warps() {
+    let mut rng = rng();
+    let case = Case::<bf16>::new([1, 2, 1, 70, 150, 256], &mut rng);
+    let of_o = HeadsLayout::by_head([1, 2, 70, 256]);
+    let d_o = Host::<bf16>::new(of_o, || rng.random_range(-1.0..1.0));
+    let bits = |way| {
+        let found = backward(&case, &d_o, Band::CAUSAL, way).unwrap();
+        found.map(|of| of.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+    };
+    let of_warps = bits(Way { kernel: Some(Kernel::Warps), deterministic: false });
+    for way in [CHOSEN, Way { deterministic: true, ..CHOSEN }] {
+        assert_eq!(bits(way), of_warps, "{way:?}");
+    }
+}
+
+#[test]
 fn gradients_of_what_sees_nothing_are_zero() {
     let mut rng = rng();
-    // The first 60 of 100 queries stand before the first of 40 keys.
-    let case = Case::<bf16>::new([1, 1, 1, 100, 40, 64], &mut rng);
-    let d_o =
-        Host::<bf16>::new(HeadsLayout::by_head([1, 1, 100, 64]), || rng.random_range(-1.0..1.0));
-    for way in ways() {
-        let [d_q, ..] = backward(&case, &d_o, Band::CAUSAL, way).unwrap();
-        assert!(d_q[..60 * 64].iter().all(|x| *x == bf16::ZERO), "{way:?}");
-        assert!(d_q[60 * 64..].iter().any(|x| *x != bf16::ZERO), "{way:?}");
+    for depth in [64, 192, 256] {
+        // The first 60 of 100 queries stand before the first of 40 keys.
+        let case = Case::<bf16>::new([1, 1, 1, 100, 40, depth], &mut rng);
+        let of_o = HeadsLayout::by_head([1, 1, 100, depth]);
+        let d_o = Host::<bf16>::new(of_o, || rng.random_range(-1.0..1.0));
+        for way in ways(depth) {
+            let [d_q, ..] = backward(&case, &d_o, Band::CAUSAL, way).unwrap();
+            assert!(d_q[..60 * depth].iter().all(|x| *x == bf16::ZERO), "{way:?}");
+            assert!(d_q[60 * depth..].iter().any(|x| *x != bf16::ZERO), "{way:?}");
+        }
+        // Nine keys, none of which is seen.
+        let case = Case::<bf16>::new([1, 1, 1, 0, 9, depth], &mut rng);
+        let d_o = Host::<bf16>::new(HeadsLayout::by_head([1, 1, 0, depth]), || 1.0);
+        let [_, d_k, d_v] = backward(&case, &d_o, Band::ALL, CHOSEN).unwrap();
+        assert!(d_k.iter().chain(&d_v).all(|x| *x == bf16::ZERO));
     }
     let none = Case::<bf16>::new([1, 2, 1, 3, 0, 64], &mut rng);
     let d_o = Host::<bf16>::new(HeadsLayout::by_head([1, 2, 3, 64]), || 1.0);
@@ -320,15 +391,21 @@ fn gradients_that_do_not_fit_are_refused() {
         };
         reason
     };
-    let case = Case::<bf16>::new([1, 1, 1, 4, 4, 192], &mut rng);
-    assert!(refusal(&case, HeadsLayout::by_head([1, 1, 4, 192])).contains("1 to 128 elements"));
+    let case = Case::<bf16>::new([1, 1, 1, 4, 4, 264], &mut rng);
+    assert!(refusal(&case, HeadsLayout::by_head([1, 1, 4, 264])).contains("1 to 256 elements"));
     let case = Case::<bf16>::new([1, 1, 1, 4, 4, 64], &mut rng);
     let reason = refusal(&case, HeadsLayout::by_head([1, 1, 3, 64]));
     assert!(reason.contains("queries are 1 × 1 × 4 × 64"), "{reason}");
-    // Rows of 6 bytes, and a kernel that there is for the forward pass alone.
+    // Rows of 6 bytes, long rows, and a kernel that there is for the forward pass alone.
     let short = Case::<bf16>::new([1, 1, 1, 4, 4, 3], &mut rng);
+    let long = Case::<bf16>::new([1, 1, 1, 4, 4, 192], &mut rng);
+    let of_long = match gpu().info().compute_capability {
+        (9, 0) => "rows of at most 128 elements, and these are filled up to 192",
+        _ => "Hopper is not a kernel",
+    };
     for (case, kernel, expected) in [
         (&short, Kernel::Hopper, "Hopper is not a kernel"),
+        (&long, Kernel::Hopper, of_long),
         (&case, Kernel::FewRows, "FewRows is not"),
     ] {
         let d_o = Host::<bf16>::new(HeadsLayout::by_head(case.q.layout.sizes()), || 1.0);

@@ -200,9 +200,6 @@ def _norm_backward(x, dy, weight, is_centered, epsilon, for_weight, for_bias):
 
 # Attention.
 
-# The backward pass has kernels for rows of at most this many elements.
-_MOST_DEPTH_OF_GRADIENTS = 128
-
 
 def attention(
     q: Tensor,
@@ -215,15 +212,10 @@ def attention(
 ) -> Tensor:
     """softmax(scale * q k^T) v, for each head of each batch: see ferrowarp.attention.
 
-    Gradients go to q, k and v, of up to 128 elements a row. On Hopper the last bits of those of q differ from run to run, unless
+    Gradients go to q, k and v. On Hopper the last bits of those of q differ from run to run for rows of up to 128 elements, unless
     torch.use_deterministic_algorithms(True) is set.
     """
     needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    if needs and max(q.shape[-1], v.shape[-1]) > _MOST_DEPTH_OF_GRADIENTS:
-        raise ValueError(
-            f"attention: rows have {q.shape[-1]} elements, those of values {v.shape[-1]}, and gradients are of at most "
-            f"{_MOST_DEPTH_OF_GRADIENTS}: pass q.detach(), k.detach() and v.detach()"
-        )
     return _attention(q, k, v, causal, window, scale, needs)[0]
 
 

@@ -358,7 +358,7 @@ def test_gradients_of_rows(dtype, columns):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("depth", [64, 128])
+@pytest.mark.parametrize("depth", [64, 128, 192, 256])
 def test_gradients_of_attention(dtype, depth):
     import ferrowarp.torch as ft
 

@@ -43,7 +43,7 @@
 //! rows: queries times heads that share keys. Where there are too few tiles for the device, keys are divided among blocks, the last of which
 //! adds their partial results in a fixed order.
 //!
-//! The [backward pass](attention_backward_into) has kernels of warps, of rows of up to 128 elements.
+//! The [backward pass](attention_backward_into) has a kernel of warpgroups for rows of up to 128 elements on Hopper, and kernels of warps for all.
 //!
 //! # 8-bit floats
 //! [`attention_scaled_into`] takes queries, keys and values of [`E4m3`](cuda_std::number::E4m3) with a [scale for each head](HeadScales), on Hopper.

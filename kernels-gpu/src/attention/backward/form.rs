@@ -21,7 +21,9 @@ pub const PREPARE: usize = 4000;
 pub const FINISH: usize = 5000;
 
 /// Elements of a row that kernels are made for; shorter rows are filled up with zeros.
-pub const DEPTHS: [usize; 2] = [64, 128];
+pub const DEPTHS: [usize; 4] = [64, 128, 192, 256];
+/// Those that [`hopper`] is made for.
+pub const HOPPER_DEPTHS: [usize; 2] = [64, 128];
 
 /// Threads of a block.
 #[must_use]
@@ -101,7 +103,7 @@ macro_rules! attention_backward_kernels {
         /// # Safety
         /// As the form's function has it.
         #[::cuda_std::kernel(
-            0, 1064, 1128, 2064, 2128, 3064, 3128, 4000, 5000,
+            0, 1064, 1128, 1192, 1256, 2064, 2128, 2192, 2256, 3064, 3128, 4000, 5000,
             block = $crate::attention::backward::form::threads(FORM),
             min_blocks = 1,
             dynamic_shared = $crate::attention::backward::form::shared(FORM)
@@ -147,10 +149,14 @@ macro_rules! attention_backward_kernels {
             unsafe {
                 match FORM {
                     0 => of_delta::add::<$t>(&problem, operands),
-                    1064 => queries::add::<$t, $c, 64, 8>(operands, work, score),
-                    1128 => queries::add::<$t, $c, 128, 16>(operands, work, score),
-                    2064 => keys::add::<$t, $c, 64, 8>(operands, &problem, score),
-                    2128 => keys::add::<$t, $c, 128, 16>(operands, &problem, score),
+                    1064 => queries::add::<$t, $c, 64, 8, 8, 4>(operands, work, score),
+                    1128 => queries::add::<$t, $c, 128, 16, 8, 4>(operands, work, score),
+                    1192 => queries::add::<$t, $c, 192, 24, 8, 4>(operands, work, score),
+                    1256 => queries::add::<$t, $c, 256, 32, 4, 2>(operands, work, score),
+                    2064 => keys::add::<$t, $c, 64, 8, 8, 4>(operands, &problem, score),
+                    2128 => keys::add::<$t, $c, 128, 16, 8, 4>(operands, &problem, score),
+                    2192 => keys::add::<$t, $c, 192, 24, 8, 4>(operands, &problem, score),
+                    2256 => keys::add::<$t, $c, 256, 32, 4, 2>(operands, &problem, score),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
                     3064 => hopper::add::<$t, $c, 64, 1, 8, 128, 8>(maps, &problem, operands, score),
@@ -199,8 +205,12 @@ macro_rules! attention_backward_kernels {
                     match form {
                         1064 => launch!(1064),
                         1128 => launch!(1128),
+                        1192 => launch!(1192),
+                        1256 => launch!(1256),
                         2064 => launch!(2064),
                         2128 => launch!(2128),
+                        2192 => launch!(2192),
+                        2256 => launch!(2256),
                         3064 => launch!(3064),
                         3128 => launch!(3128),
                         4000 => launch!(4000),

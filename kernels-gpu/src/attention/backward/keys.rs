@@ -7,7 +7,7 @@
 
 use super::memory::{Memory, Pair, Place as Rows, copy_numbers};
 use super::queries::exponent_of;
-use super::{BackwardProblem, Operands, ROWS};
+use super::{BackwardProblem, MOST_IN_STAGES, Operands, ROWS, alone, rows_of_block};
 use crate::attention::batch::Slots;
 use crate::attention::dropout::{self, keeps, kept_or_zero};
 use crate::attention::hopper::Half;
@@ -17,21 +17,25 @@ use crate::attention::softmax::exp2_flushed;
 use crate::attention::warps::products::{multiply_keys, multiply_values};
 use crate::attention::warps::{Multiplies, ROWS_OF_WARP};
 use crate::attention::{
-    Batch, Batches, Keys, Place, Problem, Score, factor_before, factor_of_kept,
+    Batch, Batches, Keys, Place, Problem, RowStrides, Score, factor_before, factor_of_kept,
 };
 use crate::prelude::*;
 use cuda_std::copy::{commit_group, wait_groups};
-use cuda_std::gpu_only;
+use cuda_std::{gpu_only, unrolled};
 
-/// Queries of a block, in eights.
-const EIGHTS: usize = ROWS / 8;
-
-/// Blocks of the launch: one for each tile of keys.
+/// Blocks of the launch, for rows of `depth` elements: one for each tile of keys, or two, one for the gradients of keys and one for those of values, for rows of more than
+/// [`MOST_IN_STAGES`] elements.
 #[must_use]
-pub const fn blocks(problem: &BackwardProblem) -> u64 {
+pub const fn blocks(problem: &BackwardProblem, depth: usize) -> u64 {
     tiles_of_keys(&problem.forward, ROWS as u32) as u64
         * problem.forward.kv_heads as u64
         * problem.forward.batches_of_keys() as u64
+        * roles(depth) as u64
+}
+
+/// Blocks of a tile of keys: one, or two where registers do not hold both gradients.
+const fn roles(depth: usize) -> u32 {
+    if depth <= MOST_IN_STAGES { 1 } else { 2 }
 }
 
 /// Tiles of `tile` keys of a head, or of packed keys the places for them.
@@ -65,7 +69,7 @@ pub(super) fn place_of_tile(
     (head % kv_heads, Batch::new(forward, batches, batch), index)
 }
 
-/// Computes the gradients of keys and values; rows have at most `D` elements, that is `8 COLUMNS`.
+/// Computes the gradients of keys and values; rows have at most `D` elements, that is `8 COLUMNS`. A block of queries has `8 E`, or `16 G`.
 ///
 /// # Safety
 /// - All threads of a block of [`BLOCK`](super::BLOCK) call this together, with [`shared_bytes`](super::shared_bytes) of dynamic shared memory that nothing else uses; there are
@@ -73,61 +77,52 @@ pub(super) fn place_of_tile(
 /// - The operands have every element that the problem leads to.
 #[gpu_only]
 #[inline(always)]
-pub unsafe fn add<T: Half + Multiplies, C: Score, const D: usize, const COLUMNS: usize>(
+pub unsafe fn add<
+    T: Half + Multiplies,
+    C: Score,
+    const D: usize,
+    const COLUMNS: usize,
+    const E: usize,
+    const G: usize,
+>(
     operands: Operands<'_, T>,
     problem: &BackwardProblem,
     (score, factor): (C, f32),
 ) {
-    let tile = KeyTile::new(problem, operands.batches, score, thread::block_idx_x());
-    let thread = thread::index_in_block() as usize;
-    let (own_row, lane) = (thread / 32 * ROWS_OF_WARP, thread % 32);
-    let memory = Memory::<D>::get();
-    let key = tile.key + (own_row + lane / 4) as u32;
-    let column = 2 * (lane as u32 % 4);
-    let own = Sixteen { problem, tile: &tile, score, factor, key, column, lane };
-    let (mut d_k, mut d_v) = (Tiles::<COLUMNS>::zeroed(), Tiles::<COLUMNS>::zeroed());
-    let (len, of_queries) = (tile.len(problem), Pair::of_queries(problem, operands));
-    let copy = |at: u32| {
-        let place = tile.place_of_queries(problem, at);
-        // SAFETY: the stage is free, and nothing reads it before the barrier below.
-        unsafe {
-            of_queries.copy::<D>(memory.stage(at), place);
-            copy_numbers(problem, operands, memory.numbers(at), place);
-        }
+    const { assert!(8 * E == rows_of_block(D) && 16 * G == 8 * E && 8 * COLUMNS == D) };
+    let (block, lane) = (thread::block_idx_x(), thread::index_in_block() as usize % 32);
+    let own_row = thread::index_in_block() as usize / 32 * ROWS_OF_WARP;
+    let tile_of = |queries: usize| {
+        KeyTile::new(problem, operands.batches, score, block / roles(D), queries as u32)
     };
-    // SAFETY: the caller's promise; every thread takes the same way through the barriers.
+    // SAFETY: the caller's promise. Which gradients a block of two computes is the same for all of its threads.
     unsafe {
-        if len > 0 {
-            let of_keys = Pair::of_keys(problem, operands);
-            of_keys.copy::<D>(memory.tiles(), tile.place_of_keys());
-            copy(0);
+        if D <= MOST_IN_STAGES {
+            let tile = tile_of(8 * E);
+            let own = Sixteen::new(problem, &tile, (score, factor), own_row, lane);
+            let (d_k, d_v) = own.add_stages::<T, D, COLUMNS, E, G>(operands, own_row);
+            own.write_keys(&d_k, operands.d_k);
+            own.write_values(&d_v, operands.d_v);
+        } else if block % roles(D) == 0 {
+            let tile = tile_of(8 * E);
+            let own = Sixteen::new(problem, &tile, (score, factor), own_row, lane);
+            let d_k = alone::keys::<T, C, D, COLUMNS, E, G>(&own, operands, own_row);
+            own.write_keys(&d_k, operands.d_k);
+        } else {
+            // Values need no tile of their own, and leave room for more queries.
+            let tile = tile_of(ROWS);
+            let own = Sixteen::new(problem, &tile, (score, factor), own_row, lane);
+            let d_v = alone::values::<T, C, D, COLUMNS, { ROWS / 8 }, { ROWS / 16 }>(
+                &own, operands, own_row,
+            );
+            own.write_values(&d_v, operands.d_v);
         }
-        commit_group();
-        let mut at = 0;
-        while at < len {
-            if at + 1 < len {
-                copy(at + 1);
-            }
-            commit_group();
-            wait_groups::<1>();
-            thread::sync_threads();
-            let [q, d_o] = memory.stage(at);
-            let [k, v] = memory.tiles().map(|rows| rows.wrapping_add(own_row * 2 * D));
-            let numbers = memory.numbers(at).cast_const();
-            own.add::<T, D, COLUMNS>([&mut d_k, &mut d_v], [k, v, q, d_o], numbers, at);
-            at += 1;
-            // All warps are done with the stage, which is filled next.
-            thread::sync_threads();
-        }
-        let sums = ([&d_k, &d_v], factor_of_kept(score));
-        write::<T, COLUMNS, 0>(sums, problem, &tile, operands, key, lane);
-        write::<T, COLUMNS, 1>(sums, problem, &tile, operands, key + 8, lane);
     }
 }
 
 /// A tile of keys.
 #[derive(Clone, Copy)]
-struct KeyTile {
+pub(super) struct KeyTile {
     batch: Batch,
     kv_head: u32,
     /// The first key.
@@ -136,25 +131,34 @@ struct KeyTile {
     blocks: (u32, u32),
     /// Those of which every query sees every key.
     whole: (u32, u32),
+    /// Queries of a block.
+    queries: u32,
 }
 
 impl KeyTile {
+    /// Number `index`, with blocks of `queries` queries.
     #[inline(always)]
-    fn new(problem: &BackwardProblem, batches: Batches<'_>, score: impl Score, block: u32) -> Self {
+    fn new(
+        problem: &BackwardProblem,
+        batches: Batches<'_>,
+        score: impl Score,
+        index: u32,
+        queries: u32,
+    ) -> Self {
         let (forward, rows) = (&problem.forward, ROWS as u32);
         // The first keys, which the most queries see, come first.
         let (kv_head, batch, index) =
-            place_of_tile(forward, batches, (block, tiles_of_keys(forward, rows), rows), false);
+            place_of_tile(forward, batches, (index, tiles_of_keys(forward, rows), rows), false);
         let (band, lengths) = (score.band(), batch.lengths());
         let key = index.min(lengths.keys.div_ceil(rows)) * rows;
         let last = (key + rows).min(lengths.keys).saturating_sub(1);
         let any = band.any_queries((key, last), lengths);
         let all = band.all_queries((key, last), lengths);
-        let first = any.first / rows;
+        let first = any.first / queries;
         // A place without a tile has no queries.
-        let end = if key < lengths.keys { any.end.max(any.first).div_ceil(rows) } else { first };
-        let whole = (all.first.div_ceil(rows), all.end / rows);
-        Self { batch, kv_head, key, blocks: (first, end), whole }
+        let end = if key < lengths.keys { any.end.max(any.first).div_ceil(queries) } else { first };
+        let whole = (all.first.div_ceil(queries), all.end / queries);
+        Self { batch, kv_head, key, blocks: (first, end), whole, queries }
     }
 
     /// Blocks of queries of a head.
@@ -165,96 +169,191 @@ impl KeyTile {
 
     /// Blocks of queries of all heads that share the keys.
     #[inline(always)]
-    fn len(&self, problem: &BackwardProblem) -> u32 {
+    pub fn len(&self, problem: &BackwardProblem) -> u32 {
         self.of_head() * (problem.forward.heads / problem.forward.kv_heads.max(1))
     }
 
     /// The queries of a block.
     #[inline(always)]
-    fn place_of_queries(&self, problem: &BackwardProblem, at: u32) -> Rows {
+    pub fn place_of_queries(&self, problem: &BackwardProblem, at: u32) -> Rows {
         let (forward, of_head) = (&problem.forward, self.of_head().max(1));
         let head = self.kv_head * (forward.heads / forward.kv_heads.max(1)) + at / of_head;
-        let first = (self.blocks.0 + at % of_head) * ROWS as u32;
+        let first = (self.blocks.0 + at % of_head) * self.queries;
         Rows { rows: self.batch.queries, head, first }
     }
 
     /// The keys.
     #[inline(always)]
-    fn place_of_keys(&self) -> Rows {
+    pub fn place_of_keys(&self) -> Rows {
         Rows { rows: self.batch.keys, head: self.kv_head, first: self.key }
     }
 }
 
 /// Sixteen keys of a warp, of which this lane has two.
-struct Sixteen<'a, C> {
-    problem: &'a BackwardProblem,
-    tile: &'a KeyTile,
+pub(super) struct Sixteen<'a, C> {
+    pub problem: &'a BackwardProblem,
+    pub tile: &'a KeyTile,
     score: C,
     /// Factor of scores in exponents to base 2.
     factor: f32,
     /// The lane's first key, and its first query in a block.
     key: u32,
     column: u32,
-    lane: usize,
+    pub lane: usize,
 }
 
-impl<C: Score> Sixteen<'_, C> {
-    /// Adds the gradients by a block of queries, of which `numbers` has the logarithms of the sums, and then `delta`.
+impl<'a, C: Score> Sixteen<'a, C> {
+    /// Those from row `own_row` of the tile on.
+    #[inline(always)]
+    fn new(
+        problem: &'a BackwardProblem,
+        tile: &'a KeyTile,
+        (score, factor): (C, f32),
+        own_row: usize,
+        lane: usize,
+    ) -> Self {
+        let key = tile.key + (own_row + lane / 4) as u32;
+        Self { problem, tile, score, factor, key, column: 2 * (lane as u32 % 4), lane }
+    }
+
+    /// The gradients of keys and values by all blocks of queries: one is used while the next one is copied. The warp has the rows from `own_row` on.
+    ///
+    /// # Safety
+    /// As [`add`].
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn add_stages<
+        T: Half + Multiplies,
+        const D: usize,
+        const COLUMNS: usize,
+        const E: usize,
+        const G: usize,
+    >(
+        &self,
+        operands: Operands<'_, T>,
+        own_row: usize,
+    ) -> (Tiles<COLUMNS>, Tiles<COLUMNS>) {
+        let Self { problem, tile, lane, .. } = *self;
+        let (mut d_k, mut d_v) = (Tiles::<COLUMNS>::zeroed(), Tiles::<COLUMNS>::zeroed());
+        let (memory, of_queries) = (Memory::<D>::get(), Pair::of_queries(problem, operands));
+        let len = tile.len(problem);
+        let copy = |at: u32| {
+            let (place, numbers) = (tile.place_of_queries(problem, at), memory.numbers(at));
+            // SAFETY: the stage is free, and nothing reads it before the barrier below.
+            unsafe {
+                of_queries.copy::<D>(memory.stage(at), place);
+                copy_numbers(problem, operands, numbers, ROWS, place);
+            }
+        };
+        // SAFETY: the caller's promise; every thread takes the same way through the barriers.
+        unsafe {
+            if len > 0 {
+                let of_keys = Pair::of_keys(problem, operands);
+                of_keys.copy::<D>(memory.tiles(), tile.place_of_keys());
+                copy(0);
+            }
+            commit_group();
+            let mut at = 0;
+            while at < len {
+                if at + 1 < len {
+                    copy(at + 1);
+                }
+                commit_group();
+                wait_groups::<1>();
+                thread::sync_threads();
+                let [q, d_o] = memory.stage(at);
+                let [k, v] = memory.tiles().map(|rows| rows.wrapping_add(own_row * 2 * D));
+                let numbers = memory.numbers(at).cast_const();
+                let found = self.weights::<T, D, E>([k, q], numbers, at);
+                let bits = self.kept::<E>(at);
+                let kept = kept_operands::<T, E, G>(&found[0], bits);
+                multiply_values::<T, D, COLUMNS, G>(&mut d_v, kept, d_o, lane);
+                let gradients = multiply_keys::<T, D, E>(v, d_o, lane);
+                let of_scores = (found, bits, numbers);
+                let operands = self.of_scores::<T, E, G>(gradients, of_scores);
+                multiply_values::<T, D, COLUMNS, G>(&mut d_k, operands, q, lane);
+                at += 1;
+                // All warps are done with the stage, which is filled next.
+                thread::sync_threads();
+            }
+        }
+        (d_k, d_v)
+    }
+
+    /// The weights of a block of queries, of which `numbers` has the logarithms of the sums, and the derivatives of what the functor makes of scores.
     ///
     /// # Safety
     /// All lanes of the warp call this together, and the rows are there.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn add<T: Half + Multiplies, const D: usize, const COLUMNS: usize>(
+    pub unsafe fn weights<T: Half + Multiplies, const D: usize, const E: usize>(
         &self,
-        [d_k, d_v]: [&mut Tiles<COLUMNS>; 2],
-        [k, v, q, d_o]: [*mut u8; 4],
+        [k, q]: [*mut u8; 2],
         numbers: *const f32,
         at: u32,
-    ) {
-        let (lane, column) = (self.lane, self.column as usize);
+    ) -> [Tiles<E>; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut weights = multiply_keys::<T, D, EIGHTS>(k, q, lane);
-            let number = |index: usize| numbers.add(column + index / 4 * 8 + index % 2);
+            let mut weights = multiply_keys::<T, D, E>(k, q, self.lane);
             let slopes = self.apply(&mut weights, at);
             weights.map(|index, score| {
-                exp2_flushed(score.mul_add(self.factor, -exponent_of(number(index).read())))
+                let lse = self.number(numbers, index);
+                exp2_flushed(score.mul_add(self.factor, -exponent_of(lse)))
             });
-            let bits = self.kept(at);
-            let mut kept = weights;
-            kept.map(|index, weight| kept_or_zero(weight, keeps(bits, index)));
-            let operands = left_operands::<T, { EIGHTS / 2 }>(&kept);
-            multiply_values::<T, D, COLUMNS, { EIGHTS / 2 }>(d_v, operands, d_o, lane);
-            let mut gradients = multiply_keys::<T, D, EIGHTS>(v, d_o, lane);
-            let of_kept = factor_of_kept(self.score);
-            gradients.map(|index, gradient| {
-                let weight = weights.0[index / 4][index % 4];
-                let slope = if C::CHANGES { slopes.0[index / 4][index % 4] } else { 1.0 };
-                let gradient = kept_or_zero(gradient * of_kept, keeps(bits, index));
-                weight * (gradient - number(index).add(ROWS).read()) * slope
-            });
-            let operands = left_operands::<T, { EIGHTS / 2 }>(&gradients);
-            multiply_values::<T, D, COLUMNS, { EIGHTS / 2 }>(d_k, operands, q, lane);
+            [weights, slopes]
         }
+    }
+
+    /// Left operands of products with queries: gradients of scores, from those of weights, from what [`weights`](Self::weights) and [`kept`](Self::kept) gave, and from `numbers`,
+    /// which have `delta` after the logarithms of all queries of a block.
+    ///
+    /// # Safety
+    /// As [`weights`](Self::weights).
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn of_scores<T: Half, const E: usize, const G: usize>(
+        &self,
+        mut gradients: Tiles<E>,
+        ([weights, slopes], bits, numbers): ([Tiles<E>; 2], u64, *const f32),
+    ) -> [[u32; 4]; G] {
+        let of_kept = factor_of_kept(self.score);
+        gradients.map(|index, gradient| {
+            let weight = weights.0[index / 4][index % 4];
+            let slope = if C::CHANGES { slopes.0[index / 4][index % 4] } else { 1.0 };
+            let gradient = kept_or_zero(gradient * of_kept, keeps(bits, index));
+            // SAFETY: the caller's promise.
+            let delta = unsafe { self.number(numbers.wrapping_add(8 * E), index) };
+            weight * (gradient - delta) * slope
+        });
+        left_operands::<T, G>(&gradients)
+    }
+
+    /// The number of a score's query.
+    ///
+    /// # Safety
+    /// There is a number for each query of the block.
+    #[inline(always)]
+    unsafe fn number(&self, numbers: *const f32, index: usize) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { numbers.add((self.column + query_of(index)) as usize).read() }
     }
 
     /// Which weights of a block of queries are kept.
     ///
     /// # Safety
-    /// As [`add`](Self::add).
+    /// As [`weights`](Self::weights).
     #[inline(always)]
-    unsafe fn kept(&self, at: u32) -> u64 {
+    pub unsafe fn kept<const E: usize>(&self, at: u32) -> u64 {
         let Rows { head, first, .. } = self.tile.place_of_queries(self.problem, at);
         let head = self.problem.forward.head_of_all(self.tile.batch.index, head);
         // SAFETY: the caller's promise.
-        unsafe { dropout::of_keys::<C, EIGHTS>(self.score, head, (first + self.column, self.key)) }
+        unsafe { dropout::of_keys::<C, E>(self.score, head, (first + self.column, self.key)) }
     }
 
     /// Makes of scores what counts, negative infinity where the query does not see the key. Returns the derivatives.
     #[gpu_only]
     #[inline(always)]
-    fn apply(&self, scores: &mut Tiles<EIGHTS>, at: u32) -> Tiles<EIGHTS> {
+    fn apply<const E: usize>(&self, scores: &mut Tiles<E>, at: u32) -> Tiles<E> {
         let (tile, forward) = (self.tile, &self.problem.forward);
         let Rows { head, first, .. } = tile.place_of_queries(self.problem, at);
         let (query, lengths) = (first + self.column, tile.batch.lengths());
@@ -271,7 +370,7 @@ impl<C: Score> Sixteen<'_, C> {
                 self.score.apply(sum * factor_before::<C>(forward), place(index))
             });
         }
-        let block = first / ROWS as u32;
+        let block = first / tile.queries;
         if block < tile.whole.0 || block >= tile.whole.1 {
             let band = self.score.band();
             let seen = [0, 8].map(|below| {
@@ -286,39 +385,81 @@ impl<C: Score> Sixteen<'_, C> {
         }
         slopes
     }
+
+    /// Writes the lane's gradients of keys, in two rows, to `to`.
+    ///
+    /// # Safety
+    /// Each row is four lanes', each of which writes columns of its own.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn write_keys<T: Half, const COLUMNS: usize>(&self, sums: &Tiles<COLUMNS>, to: *mut T) {
+        let forward = &self.problem.forward;
+        let of_row = (forward.scale, forward.depth);
+        // SAFETY: the caller's promise.
+        unsafe { self.write(sums, to, self.problem.d_k, of_row) };
+    }
+
+    /// Writes the lane's gradients of values, in two rows, to `to`.
+    ///
+    /// # Safety
+    /// As [`write_keys`](Self::write_keys).
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn write_values<T: Half, const COLUMNS: usize>(
+        &self,
+        sums: &Tiles<COLUMNS>,
+        to: *mut T,
+    ) {
+        let of_row = (factor_of_kept(self.score), self.problem.forward.value_depth);
+        // SAFETY: the caller's promise.
+        unsafe { self.write(sums, to, self.problem.d_v, of_row) };
+    }
+
+    /// Writes the lane's part of its two rows of `depth` elements, multiplied by `factor`, those that are inside.
+    ///
+    /// # Safety
+    /// As [`write_keys`](Self::write_keys).
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn write<T: Half, const COLUMNS: usize>(
+        &self,
+        sums: &Tiles<COLUMNS>,
+        to: *mut T,
+        strides: RowStrides,
+        (factor, depth): (f32, u32),
+    ) {
+        let rows = self.tile.batch.keys;
+        unrolled!(2, |below| {
+            let key = self.key + 8 * below as u32;
+            if key < rows.len {
+                let to = to.wrapping_add(rows.index(strides, self.tile.kv_head, key));
+                let row = OutputRow::new(to, factor, depth as usize);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    row.write::<COLUMNS>(2 * (self.lane % 4), |eight| {
+                        let tile = sums.0[eight];
+                        [tile[2 * below], tile[2 * below + 1]]
+                    });
+                }
+            }
+        });
+    }
+}
+
+/// Left operands of products with gradients of results: the weights that are kept.
+#[gpu_only]
+#[inline(always)]
+pub(super) fn kept_operands<T: Half, const E: usize, const G: usize>(
+    weights: &Tiles<E>,
+    bits: u64,
+) -> [[u32; 4]; G] {
+    let mut kept = *weights;
+    kept.map(|index, weight| kept_or_zero(weight, keeps(bits, index)));
+    left_operands::<T, G>(&kept)
 }
 
 /// The query of a score, relative to the first of the lane.
 #[inline(always)]
 const fn query_of(index: usize) -> u32 {
     (index / 4 * 8 + index % 2) as u32
-}
-
-/// Writes a lane's part of one of its two rows, if that is inside.
-///
-/// # Safety
-/// Each row is four lanes', each of which writes columns of its own.
-#[gpu_only]
-#[inline(always)]
-unsafe fn write<T: Half, const COLUMNS: usize, const BELOW: usize>(
-    ([d_k, d_v], of_kept): ([&Tiles<COLUMNS>; 2], f32),
-    problem: &BackwardProblem,
-    tile: &KeyTile,
-    to: Operands<'_, T>,
-    key: u32,
-    lane: usize,
-) {
-    let (forward, rows) = (&problem.forward, tile.batch.keys);
-    if key >= rows.len {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let to_k = to.d_k.add(rows.index(problem.d_k, tile.kv_head, key));
-        let to_v = to.d_v.add(rows.index(problem.d_v, tile.kv_head, key));
-        OutputRow::new(to_k, forward.scale, forward.depth as usize)
-            .write::<COLUMNS>(2 * (lane % 4), |e| [d_k.0[e][2 * BELOW], d_k.0[e][2 * BELOW + 1]]);
-        OutputRow::new(to_v, of_kept, forward.value_depth as usize)
-            .write::<COLUMNS>(2 * (lane % 4), |e| [d_v.0[e][2 * BELOW], d_v.0[e][2 * BELOW + 1]]);
-    }
 }

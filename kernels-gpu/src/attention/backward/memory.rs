@@ -2,7 +2,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::{BLOCK, BackwardProblem, Operands, ROWS, STAGES};
+use super::{BLOCK, BackwardProblem, Operands, ROWS, rows_of_block, stages};
 use crate::attention::hopper::Half;
 use crate::attention::warps::copies::copy_rows;
 use crate::attention::{RowStrides, Segment};
@@ -11,11 +11,15 @@ use cuda_std::copy::copy_async_part;
 use cuda_std::gpu_only;
 use cuda_std::shared::DynamicSharedArray;
 
-/// The dynamic shared memory of a block, for rows of `D` elements: two tiles, a ring of blocks of two tensors, and two numbers for each row of these.
+/// The dynamic shared memory of a block, for rows of `D` elements: tiles, blocks of two tensors, and two numbers for each row of these. Rows of at most
+/// [`MOST_IN_STAGES`](super::MOST_IN_STAGES) elements have two tiles and a ring of blocks.
 #[derive(Clone, Copy)]
 pub struct Memory<const D: usize>(*mut u8);
 
 impl<const D: usize> Memory<D> {
+    /// Blocks in the ring.
+    const STAGES: usize = stages(D);
+
     /// What the launch gives.
     #[gpu_only]
     #[inline(always)]
@@ -24,27 +28,34 @@ impl<const D: usize> Memory<D> {
     }
 
     #[inline(always)]
-    fn part(self, index: usize) -> *mut u8 {
-        self.0.wrapping_add(index * ROWS * 2 * D)
+    fn row(self, index: usize) -> *mut u8 {
+        self.0.wrapping_add(index * 2 * D)
     }
 
     /// The two tiles.
     #[inline(always)]
     pub fn tiles(self) -> [*mut u8; 2] {
-        [self.part(0), self.part(1)]
+        [self.row(0), self.row(ROWS)]
     }
 
-    /// The place of a block of both tensors.
+    /// The place of a block of both tensors in the ring.
     #[inline(always)]
     pub fn stage(self, at: u32) -> [*mut u8; 2] {
-        let first = 2 + 2 * (at as usize % STAGES);
-        [self.part(first), self.part(first + 1)]
+        let first = 2 + 2 * (at as usize % Self::STAGES);
+        [self.row(first * ROWS), self.row((first + 1) * ROWS)]
     }
 
-    /// The place of the numbers of a block's rows: [`ROWS`] logarithms, and then as many sums.
+    /// The places of the halves of a block of `rows` rows, after that many tiles.
+    #[inline(always)]
+    pub fn halves(self, tiles: usize, rows: usize) -> [*mut u8; 2] {
+        [self.row(tiles * ROWS), self.row(tiles * ROWS + rows)]
+    }
+
+    /// The place of the numbers of a block's rows: the logarithms of all rows, and then as many sums.
     #[inline(always)]
     pub fn numbers(self, at: u32) -> *mut f32 {
-        self.part(2 + 2 * STAGES).cast::<f32>().wrapping_add(at as usize % STAGES * 2 * ROWS)
+        let rows = 2 * ROWS + 2 * Self::STAGES * rows_of_block(D);
+        self.row(rows).cast::<f32>().wrapping_add(at as usize % Self::STAGES * 2 * ROWS)
     }
 }
 
@@ -96,22 +107,38 @@ impl<T: Half> Pair<T> {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn copy<const D: usize>(&self, to: [*mut u8; 2], place: Place) {
-        let Place { rows, head, first } = place;
-        let row_at = |strides: RowStrides, row: usize| {
-            let row = first + row as u32;
-            (row < rows.len, rows.index(strides, head, row))
-        };
-        let ([from, other], [depth, of_other]) = (self.from, self.depths);
-        let [strides, of_others] = self.strides;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy_one::<D>(0, to[0], ROWS, place);
+            self.copy_one::<D>(1, to[1], ROWS, place);
+        }
+    }
+
+    /// Starts to copy `count` rows of one of the two; those past the end are zero.
+    ///
+    /// # Safety
+    /// As [`copy_rows`], for the whole block.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn copy_one<const D: usize>(
+        &self,
+        which: usize,
+        to: *mut u8,
+        count: usize,
+        Place { rows, head, first }: Place,
+    ) {
+        let (from, depth, strides) = (self.from[which], self.depths[which], self.strides[which]);
         // SAFETY: the caller's promise; rows that are inside are in memory.
         unsafe {
-            copy_rows::<T, D>(to[0], ROWS, from, depth, BLOCK, |row| row_at(strides, row));
-            copy_rows::<T, D>(to[1], ROWS, other, of_other, BLOCK, |row| row_at(of_others, row));
+            copy_rows::<T, D>(to, count, from, depth, BLOCK, |row| {
+                let row = first + row as u32;
+                (row < rows.len, rows.index(strides, head, row))
+            });
         }
     }
 }
 
-/// Starts to copy the logarithms of the sums, and `delta`, of [`ROWS`] queries; those past the end are 0. One half of the threads has the logarithms.
+/// Starts to copy the logarithms of the sums, and `delta`, of `count` queries, at most half as many as threads; those past the end are 0. One thread copies one number.
 ///
 /// # Safety
 /// All threads of the block call this together; `to` has place for them, which no thread uses before a barrier, at which all threads have waited
@@ -122,12 +149,15 @@ pub unsafe fn copy_numbers<T>(
     problem: &BackwardProblem,
     operands: Operands<'_, T>,
     to: *mut f32,
+    count: usize,
     place: Place,
 ) {
-    const { assert!(BLOCK == 2 * ROWS) };
     let thread = thread::index_in_block() as usize;
-    let query = place.first + (thread % ROWS) as u32;
-    let from = if thread < ROWS { operands.lse } else { operands.delta.cast_const() };
+    if 2 * count < BLOCK && thread >= 2 * count {
+        return;
+    }
+    let query = place.first + (thread % count) as u32;
+    let from = if thread < count { operands.lse } else { operands.delta.cast_const() };
     let is_inside = query < place.rows.len;
     let query = place.rows.first + if is_inside { query } else { 0 };
     let from = from.wrapping_add(problem.forward.index(place.rows.batch, place.head, query));

@@ -15,11 +15,16 @@
 //! | [`keys`] | 64 keys and values | the queries that see them, of all heads that share them |
 //!
 //! They compute scores twice, and in return every sum is one thread's: no atomic addition, and the same bits in every run.
+//!
+//! Rows of more than 128 elements fill registers and shared memory sooner. Their kernels copy blocks of rows in halves (`halves.rs`), and a block of [`keys`] adds the gradients of keys
+//! or those of values (`alone.rs`), so that scores are computed three times.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
+mod alone;
 pub mod delta;
 pub mod form;
+mod halves;
 pub mod hopper;
 pub mod keys;
 mod memory;
@@ -28,17 +33,30 @@ pub mod queries;
 use super::{Batches, Problem, RowStrides};
 use bytemuck::{Pod, Zeroable};
 
-/// Rows of a tile, and of a block that a tile is multiplied with.
+/// Rows of a tile.
 pub const ROWS: usize = 64;
 /// Threads of a block: four warps of 16 rows.
 pub const BLOCK: usize = 128;
-/// Blocks of rows in shared memory: one is used while the next one is copied.
-const STAGES: usize = 2;
+/// Rows of at most this many elements have two blocks of rows in shared memory, longer ones a single one.
+pub const MOST_IN_STAGES: usize = 128;
 
-/// Dynamic shared memory of a block, in bytes: two tiles, two blocks of two tensors, and two numbers of each of their rows.
+/// Rows of a block that a tile is multiplied with, of `depth` elements each: two tiles and a block of two tensors fit into the 99 KiB of shared memory that a block may have on
+/// every device since `sm_80`.
+#[must_use]
+pub const fn rows_of_block(depth: usize) -> usize {
+    if depth <= 192 { 64 } else { 32 }
+}
+
+/// Blocks of rows in shared memory: one is used while the next one is copied. A single one is copied [in halves](halves).
+const fn stages(depth: usize) -> usize {
+    if depth <= MOST_IN_STAGES { 2 } else { 1 }
+}
+
+/// Dynamic shared memory of a block, in bytes: two tiles, blocks of two tensors, and two numbers of each of their rows. In place of a tile there may be as many
+/// rows more of a block.
 #[must_use]
 pub const fn shared_bytes(depth: usize) -> usize {
-    (2 + 2 * STAGES) * ROWS * 2 * depth + STAGES * ROWS * 8
+    2 * depth * (2 * ROWS + 2 * stages(depth) * rows_of_block(depth)) + stages(depth) * ROWS * 8
 }
 
 /// Attention, and where the gradients are. Heads are not packed, keys neither divided nor in pages.

@@ -16,6 +16,18 @@ pub const fn place_of_piece<const D: usize>(row: usize, piece: usize) -> usize {
     row * 2 * D + ((piece ^ (row % 8)) * 16)
 }
 
+/// The address of a piece of a lane, of two neighbouring pieces, and of the rows and pieces from constants on, multiples of 8 and of 2. The constants come last: so a lane has four
+/// addresses in a tile, to which instructions add them. Otherwise the compiler keeps each address of a loop in a register of its own.
+#[inline(always)]
+fn address<const D: usize>(
+    tile: *const u8,
+    (row, piece): (usize, usize),
+    (first_row, first_piece): (usize, usize),
+) -> *const u8 {
+    let of_lane = tile.wrapping_add(place_of_piece::<D>(row, first_piece % 8 + piece));
+    of_lane.wrapping_add(first_row * 2 * D + first_piece / 8 * 128)
+}
+
 /// The scores of 16 rows by `8 E` keys.
 ///
 /// # Safety
@@ -49,12 +61,12 @@ unsafe fn multiply_step<T: Multiplies, const D: usize, const E: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         converge();
-        let a = q.wrapping_add(place_of_piece::<D>(lane % 16, 2 * step + lane / 16));
+        let a = address::<D>(q, (lane % 16, lane / 16), (0, 2 * step));
         let a = load_matrices::<4, false>(a);
         // Two matrices of 8 keys along the row, then the next 8 keys.
-        let (key, piece) = (lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2);
+        let of_lane = (lane % 8 + lane / 16 * 8, lane / 8 % 2);
         unrolled!(E / 2, |two| {
-            let b = k.wrapping_add(place_of_piece::<D>(16 * two + key, piece));
+            let b = address::<D>(k, of_lane, (16 * two, 2 * step));
             let b = load_matrices::<4, false>(b);
             scores.0[2 * two] = T::multiply(a, [b[0], b[1]], scores.0[2 * two]);
             scores.0[2 * two + 1] = T::multiply(a, [b[2], b[3]], scores.0[2 * two + 1]);
@@ -81,12 +93,11 @@ pub unsafe fn multiply_values<
 ) {
     // SAFETY: the caller's promise.
     unrolled!(G, |sixteen| unsafe {
-        let v = v.wrapping_add(sixteen * 16 * 2 * D);
-        add_values::<T, D, COLUMNS>(sums, weights[sixteen], v, lane);
+        add_values::<T, D, COLUMNS>(sums, weights[sixteen], v, 16 * sixteen, lane);
     });
 }
 
-/// Adds the products of 16 keys.
+/// Adds the products of 16 keys, from `first` on.
 ///
 /// # Safety
 /// As [`multiply_keys`].
@@ -96,6 +107,7 @@ unsafe fn add_values<T: Multiplies, const D: usize, const COLUMNS: usize>(
     sums: &mut Tiles<COLUMNS>,
     a: [u32; 4],
     v: *const u8,
+    first: usize,
     lane: usize,
 ) {
     // SAFETY: the caller's promise.
@@ -103,7 +115,7 @@ unsafe fn add_values<T: Multiplies, const D: usize, const COLUMNS: usize>(
         converge();
         // Two matrices of 8 values below each other, then the next 8 columns.
         unrolled!(COLUMNS / 2, |two| {
-            let b = v.wrapping_add(place_of_piece::<D>(lane % 16, 2 * two + lane / 16));
+            let b = address::<D>(v, (lane % 16, lane / 16), (first, 2 * two));
             let b = load_matrices::<4, true>(b);
             sums.0[2 * two] = T::multiply(a, [b[0], b[1]], sums.0[2 * two]);
             sums.0[2 * two + 1] = T::multiply(a, [b[2], b[3]], sums.0[2 * two + 1]);

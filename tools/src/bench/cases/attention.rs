@@ -71,7 +71,9 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     for sizes in scale.pick(vec![[3, 2, 1, 70, 70, 64]], packed_sizes[..1].to_vec(), packed_sizes) {
         cases.push(packed(sizes));
     }
-    for sizes in scale.pick(small, vec![long], vec![long, shared, of_depth(64)]) {
+    let of_long_rows = [4, 8, 8, 4096, 4096, 256];
+    let quick = vec![long, of_long_rows];
+    for sizes in scale.pick(small, quick, vec![long, shared, of_depth(64), of_long_rows]) {
         let is_long = sizes[3] == 8192;
         for (form, band) in [("gradients", Band::ALL), ("gradients-causal", Band::CAUSAL)] {
             let case = backward(form, band, sizes, false, move |_| band, |_, _| 1.0);
