@@ -24,6 +24,7 @@ mod dependent;
 mod prelude;
 
 pub mod attention;
+pub mod divisor;
 pub mod elementwise;
 pub mod functor;
 pub mod histogram;

@@ -405,7 +405,7 @@ impl Prepared {
             b_batches: u32::from(b.strides.batch != 0),
             ..Schedule::default()
         }
-        .with_streamed(choice.streamed, choice.blocks as u32);
+        .on_grid(problem, choice.streamed, choice.blocks as u32);
         Ok(([map_a, map_b, map_d.unwrap_or_default()], schedule))
     }
 }

@@ -3,7 +3,6 @@
 use super::super::Plain;
 use super::super::form::{WIDE, take_turn};
 use super::super::groups::{self, GroupTile};
-use super::schedule::divide;
 use super::*;
 use cuda_std::f16;
 
@@ -11,13 +10,13 @@ const _: () = assert!(groups::ROWS == ROWS_OF_TILE);
 
 /// The passes over a list of tiles, each with some columns of tiles.
 #[derive(Clone, Copy)]
-struct GroupPasses {
+struct GroupPasses<'a> {
     tiles: *const GroupTile,
-    columns: u32,
-    steps: u32,
+    /// Its groups are one row of tiles each.
+    schedule: &'a Schedule,
 }
 
-impl GroupPasses {
+impl GroupPasses<'_> {
     /// Tiles of the list.
     #[inline(always)]
     fn tiles(self) -> u32 {
@@ -26,19 +25,19 @@ impl GroupPasses {
     }
 }
 
-impl Passes for GroupPasses {
+impl Passes for GroupPasses<'_> {
     #[inline(always)]
     fn count(self) -> u32 {
-        self.tiles() * self.columns
+        self.tiles() * self.schedule.tile_columns
     }
 
     #[inline(always)]
     fn work(self, index: u32) -> Work {
-        let (tile, column) = divide(index, self.columns);
+        let (tile, column) = self.schedule.place(index);
         let tile = tile.min(self.tiles().saturating_sub(1));
         // SAFETY: the list has room for a tile, and for as many as it has.
         let &GroupTile { group, row, end, .. } = unsafe { &*self.tiles.add(1 + tile as usize) };
-        Work { batch: group, output: 0, rows: (row, end), column, steps: (0, self.steps) }
+        Work { batch: group, output: 0, rows: (row, end), column, steps: (0, self.schedule.steps) }
     }
 }
 
@@ -69,8 +68,7 @@ pub unsafe fn hopper_grouped<T, Out>(
     Columns<WIDE>: Promotes<T, T, WIDE>,
 {
     let d = d.as_mut_ptr();
-    let (columns, steps) = (schedule.tile_columns, schedule.steps);
-    let passes = GroupPasses { tiles: tiles.as_ptr(), columns, steps };
+    let passes = GroupPasses { tiles: tiles.as_ptr(), schedule: &schedule };
     // SAFETY: the caller's promise. (`wgmma` is an instruction of this architecture alone; the host launches this nowhere else.)
     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
     unsafe {
@@ -90,7 +88,7 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
     maps: GridConstant<'_, [MapWords; 3]>,
     schedule: &Schedule,
     problem: &Problem,
-    passes: GroupPasses,
+    passes: GroupPasses<'_>,
     c: *const D,
     d: *mut D,
 ) where

@@ -8,8 +8,8 @@
 use super::super::Problem;
 use super::stream_k::Parts;
 use super::tile::ROWS_OF_TILE;
+use crate::divisor::Divisor;
 use bytemuck::{Pod, Zeroable};
-use cuda_std::matrix::TileGrid;
 use cuda_std::{cluster, gpu_only, thread};
 
 /// The tiles of a launch, and how the matrices lie.
@@ -43,6 +43,26 @@ pub struct Schedule {
     pub share: u32,
     #[allow(missing_docs)]
     pub longer_shares: u32,
+    /// What [`on_grid`](Self::on_grid) computes from the rest.
+    pub divisors: Divisors,
+}
+
+/// The numbers by which passes are divided to find their tiles, and what a split of K has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Divisors {
+    /// The tiles of a matrix, and of a group of rows of tiles.
+    tiles: Divisor,
+    tiles_of_group: Divisor,
+    /// The rows of tiles of a group, and of the last one.
+    height: Divisor,
+    last_height: Divisor,
+    splits: Divisor,
+    steps: Divisor,
+    blocks: Divisor,
+    /// The steps of a split, and how many of the first splits have one more.
+    split_steps: u32,
+    longer_splits: u32,
 }
 
 /// What a block computes in one pass.
@@ -111,21 +131,23 @@ impl StreamK<'_> {
     #[inline(always)]
     const fn end(&self, block: u32, blocks: u32) -> u32 {
         let (first, end) = self.schedule.share_of(block);
-        let (first_tile, _) = divide(first, self.schedule.steps);
-        let (last_tile, _) = divide(end.saturating_sub(1), self.schedule.steps);
+        let steps = self.schedule.divisors.steps;
+        let (first_tile, _) = steps.divide(first);
+        let (last_tile, _) = steps.divide(end.saturating_sub(1));
         let tiles = if first < end { last_tile - first_tile + 1 } else { 0 };
         self.whole() + tiles * blocks
     }
 
-    /// Pass `index` of block `block` of `blocks`.
+    /// Pass `index` of block `block`.
     #[inline(always)]
-    const fn pass(&self, index: u32, block: u32, blocks: u32) -> Work {
+    const fn pass(&self, index: u32, block: u32) -> Work {
         let (mut tile, mut steps) = (index, (0, 0));
         let is_streamed = self.schedule.streamed != 0 && index >= self.whole();
         if is_streamed {
             let (first, end) = self.schedule.share_of(block);
-            let (last_tile, _) = divide(end.saturating_sub(1), self.schedule.steps);
-            let (after, _) = divide(index - self.whole(), blocks);
+            let Divisors { steps: of_tile, blocks, .. } = self.schedule.divisors;
+            let (last_tile, _) = of_tile.divide(end.saturating_sub(1));
+            let (after, _) = blocks.divide(index - self.whole());
             tile = last_tile.saturating_sub(after);
             let begin = tile * self.schedule.steps;
             steps = (first.saturating_sub(begin), end.saturating_sub(begin));
@@ -151,7 +173,7 @@ impl Passes for StreamK<'_> {
 
     #[inline(always)]
     fn work(self, index: u32) -> Work {
-        self.pass(index, thread::block_idx_x(), thread::grid_dim_x())
+        self.pass(index, thread::block_idx_x())
     }
 
     #[inline(always)]
@@ -161,11 +183,25 @@ impl Passes for StreamK<'_> {
 }
 
 impl Schedule {
-    /// This schedule with its last `streamed` tiles streamed, on a grid of `blocks`.
+    /// This schedule of a product on a grid of `blocks`, with its last `streamed` tiles streamed: the last step of making one.
     #[must_use]
-    pub const fn with_streamed(self, streamed: u32, blocks: u32) -> Self {
-        let (share, longer_shares) = divide(streamed * self.steps, blocks);
-        Self { streamed, share, longer_shares, ..self }
+    pub const fn on_grid(self, problem: &Problem, streamed: u32, blocks: u32) -> Self {
+        let Self { tile_rows, tile_columns, steps, group, .. } = self;
+        let (share, longer_shares) = divide(streamed * steps, blocks);
+        let (split_steps, longer_splits) = divide(steps, problem.splits);
+        let (_, last_height) = divide(tile_rows, group);
+        let divisors = Divisors {
+            tiles: Divisor::new(tile_rows * tile_columns),
+            tiles_of_group: Divisor::new(group * tile_columns),
+            height: Divisor::new(group),
+            last_height: Divisor::new(last_height),
+            splits: Divisor::new(problem.splits),
+            steps: Divisor::new(steps),
+            blocks: Divisor::new(blocks),
+            split_steps,
+            longer_splits,
+        };
+        Self { streamed, share, longer_shares, divisors, ..self }
     }
 
     /// The first step of the share of `block`, and the one after the last, counted over all streamed tiles.
@@ -181,6 +217,9 @@ impl Schedule {
     /// numbers.
     #[inline(always)]
     pub(super) const fn blocks_before(&self, block: u32, first: u32) -> u32 {
+        if first == 0 {
+            return 0;
+        }
         let (begin, _) = self.share_of(block);
         block - self.block_of(begin - first)
     }
@@ -196,11 +235,23 @@ impl Schedule {
         }
     }
 
-    /// The tiles of a matrix.
+    /// The row and the column of a tile of a matrix: groups of rows of tiles, down the columns of a group, so that neighbours share rows and columns of tiles.
+    /// (`cuda_std::matrix::TileGrid` is this order for kernels that divide by themselves.)
     #[inline(always)]
-    #[must_use]
-    pub const fn tiles(&self) -> TileGrid {
-        TileGrid { rows: self.tile_rows, columns: self.tile_columns, group: self.group }
+    pub(super) const fn place(&self, tile: u32) -> (u32, u32) {
+        let (group, inside) = self.divisors.tiles_of_group.divide(tile);
+        let first = group * self.group;
+        let is_last = self.tile_rows.wrapping_sub(first) < self.group;
+        let height = if is_last { self.divisors.last_height } else { self.divisors.height };
+        let (column, row) = height.divide(inside);
+        (first + row, column)
+    }
+
+    /// The first step of a split of K.
+    #[inline(always)]
+    const fn first_step(&self, split: u32) -> u32 {
+        let Divisors { split_steps, longer_splits, .. } = self.divisors;
+        split * split_steps + if split < longer_splits { split } else { longer_splits }
     }
 
     /// All passes: the tiles of all matrices, for each split of K.
@@ -221,23 +272,19 @@ impl Schedule {
         }
     }
 
-    /// Pass `index` of them, in an order in which neighbours share rows and columns of tiles: groups of rows of tiles, down
-    /// the columns of a group.
+    /// Pass `index` of them.
     #[inline(always)]
     #[must_use]
     pub const fn work(&self, problem: &Problem, index: u32) -> Work {
-        let (output, tile) = divide(index, self.tiles().len());
-        let (batch, split) = divide(output, problem.splits);
-        let (row, column) = self.tiles().place(tile);
+        let (output, tile) = self.divisors.tiles.divide(index);
+        let (batch, split) = self.divisors.splits.divide(output);
+        let (row, column) = self.place(tile);
         Work {
             batch,
             output,
             rows: (row * ROWS_OF_TILE as u32, problem.m),
             column,
-            steps: (
-                part(self.steps, split, problem.splits),
-                part(self.steps, split + 1, problem.splits),
-            ),
+            steps: (self.first_step(split), self.first_step(split + 1)),
         }
     }
 }
@@ -294,7 +341,7 @@ mod tests {
         let all = StreamK { schedule, problem, parts: nowhere };
         let of_block = |block| {
             let indices = (block..all.end(block, blocks)).step_by(blocks as usize);
-            indices.map(|index| all.pass(index, block, blocks)).collect()
+            indices.map(|index| all.pass(index, block)).collect()
         };
         (0..blocks).map(of_block).collect()
     }
@@ -357,7 +404,7 @@ mod tests {
             let last = tiles % blocks;
             let streamed = [last, (last + blocks).min(tiles), tiles, 0][numbers.below(4) as usize];
             let streamed = if (tiles - streamed).is_multiple_of(blocks) { streamed } else { tiles };
-            check(&schedule.with_streamed(streamed, blocks), &problem, blocks);
+            check(&schedule.on_grid(&problem, streamed, blocks), &problem, blocks);
         }
     }
 
@@ -366,14 +413,14 @@ mod tests {
         let schedule =
             Schedule { tile_rows: 1, tile_columns: 2, steps: 3, group: 1, ..Schedule::default() };
         let problem = Problem { m: 128, batches: 1, splits: 1, ..Problem::default() };
-        let schedule = schedule.with_streamed(2, 9);
+        let schedule = schedule.on_grid(&problem, 2, 9);
         let all = passes(&schedule, &problem, 9);
         assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 0, 0, 0]);
         check(&schedule, &problem, 9);
         // The pass that the producer has in any case is one of no step.
         let nowhere = Parts { flags: core::ptr::null_mut(), sums: core::ptr::null_mut() };
         let stream = StreamK { schedule: &schedule, problem: &problem, parts: nowhere };
-        let Work { steps, .. } = stream.pass(8, 8, 9);
+        let Work { steps, .. } = stream.pass(8, 8);
         assert_eq!(steps.0, steps.1);
     }
 }
