@@ -17,8 +17,8 @@ use ferrowarp::error::GpuResult;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::attention::{
-    Backward, Band, Gradients, Heads, HeadsLayout, HeadsMut, Options, attention_backward_into,
-    attention_into,
+    Backward, Band, Gradients, Heads, HeadsLayout, HeadsMut, Kernel, Options,
+    attention_backward_into, attention_into, online_into, textbook_into,
 };
 use reference::attention::{self as expected, Rounding};
 
@@ -70,6 +70,10 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     let packed_sizes = vec![[12, 16, 16, 60_000, 60_000, 128], [12, 16, 16, 60_000, 60_000, 64]];
     for sizes in scale.pick(vec![[3, 2, 1, 70, 70, 64]], packed_sizes[..1].to_vec(), packed_sizes) {
         cases.push(packed(sizes));
+    }
+    let of_steps = [4, 16, 16, 2048, 2048, 128];
+    for sizes in scale.pick(small.clone(), vec![of_steps], vec![of_steps]) {
+        cases.extend(steps(sizes));
     }
     let of_long_rows = [4, 8, 8, 4096, 4096, 256];
     let quick = vec![long, of_long_rows];
@@ -261,6 +265,36 @@ impl<T: Normal> Rigged<T> {
 }
 
 fn forward(form: &'static str, band: Band, sizes: Sizes) -> Case {
+    computed_by(form, band, sizes, move |gpu, [q, k, v], o, scratch| {
+        attention_into(gpu, q, k, v, o, Options::new().score(band), scratch)
+    })
+}
+
+/// The staircase: a textbook's three passes, one pass with the online softmax, and tiles by warps.
+fn steps(sizes: Sizes) -> [Case; 3] {
+    let options = Options::new;
+    [
+        computed_by("textbook", Band::ALL, sizes, move |gpu, [q, k, v], o, _| {
+            textbook_into(gpu, q, k, v, o, options())
+        }),
+        computed_by("online", Band::ALL, sizes, move |gpu, [q, k, v], o, _| {
+            online_into(gpu, q, k, v, o, options())
+        }),
+        computed_by("warps", Band::ALL, sizes, move |gpu, [q, k, v], o, scratch| {
+            attention_into(gpu, q, k, v, o, options().kernel(Kernel::Warps), scratch)
+        }),
+    ]
+}
+
+/// The forward pass by `run`, given queries, keys and values.
+fn computed_by(
+    form: &'static str,
+    band: Band,
+    sizes: Sizes,
+    run: impl Fn(&Gpu, [Heads<'_, bf16>; 3], HeadsMut<'_, bf16>, &mut Scratch) -> GpuResult<()>
+    + Copy
+    + 'static,
+) -> Case {
     let [batches, heads, kv_heads, queries, keys, depth] = sizes;
     let (of_q, of_k) = layouts(sizes);
     let (rows, of_keys) = (batches * heads * queries * depth, batches * kv_heads * keys * depth);
@@ -274,8 +308,7 @@ fn forward(form: &'static str, band: Band, sizes: Sizes) -> Case {
                 let Rigged { q, k, v, o, scratch } = state;
                 let (q, k, v) =
                     (Heads::new(&*q, of_q)?, Heads::new(&*k, of_k)?, Heads::new(&*v, of_k)?);
-                let o = HeadsMut::new(o, of_q)?;
-                attention_into(gpu, q, k, v, o, Options::new().score(band), scratch)
+                run(gpu, [q, k, v], HeadsMut::new(o, of_q)?, scratch)
             },
             move |state, _| {
                 compare(&state.o, sizes, seed, |query| {
