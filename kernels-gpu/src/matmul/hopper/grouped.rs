@@ -12,29 +12,22 @@ const _: () = assert!(groups::ROWS == ROWS_OF_TILE);
 #[derive(Clone, Copy)]
 struct GroupPasses<'a> {
     tiles: *const GroupTile,
+    /// Tiles of the list.
+    len: u32,
     /// Its groups are one row of tiles each.
     schedule: &'a Schedule,
-}
-
-impl GroupPasses<'_> {
-    /// Tiles of the list.
-    #[inline(always)]
-    fn tiles(self) -> u32 {
-        // SAFETY: the list has a first element.
-        unsafe { (*self.tiles).group }
-    }
 }
 
 impl Passes for GroupPasses<'_> {
     #[inline(always)]
     fn count(self) -> u32 {
-        self.tiles() * self.schedule.tile_columns
+        self.len * self.schedule.tile_columns
     }
 
     #[inline(always)]
     fn work(self, index: u32) -> Work {
-        let (tile, column) = self.schedule.place(index);
-        let tile = tile.min(self.tiles().saturating_sub(1));
+        let (tile, column) = self.schedule.row_of_tiles(index);
+        let tile = tile.min(self.len.saturating_sub(1));
         // SAFETY: the list has room for a tile, and for as many as it has.
         let &GroupTile { group, row, end, .. } = unsafe { &*self.tiles.add(1 + tile as usize) };
         Work { batch: group, output: 0, rows: (row, end), column, steps: (0, self.schedule.steps) }
@@ -68,12 +61,16 @@ pub unsafe fn hopper_grouped<T, Out>(
     Columns<WIDE>: Promotes<T, T, WIDE>,
 {
     let d = d.as_mut_ptr();
-    let passes = GroupPasses { tiles: tiles.as_ptr(), schedule: &schedule };
     // SAFETY: the caller's promise. (`wgmma` is an instruction of this architecture alone; the host launches this nowhere else.)
     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
     unsafe {
         multiply_groups::<T, Out, WIDE, { stages(WIDE) }>(
-            maps, &schedule, &problem, passes, c_from, d,
+            maps,
+            &schedule,
+            &problem,
+            tiles.as_ptr(),
+            c_from,
+            d,
         );
     }
 }
@@ -88,7 +85,7 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
     maps: GridConstant<'_, [MapWords; 3]>,
     schedule: &Schedule,
     problem: &Problem,
-    passes: GroupPasses<'_>,
+    tiles: *const GroupTile,
     c: *const D,
     d: *mut D,
 ) where
@@ -102,6 +99,9 @@ unsafe fn multiply_groups<T, D, const N: usize, const S: usize>(
     let block = unsafe { Block::<N, S>::new(false) };
     // The list of tiles is that of the kernel before.
     take_turn();
+    // SAFETY: the list has a first element, which has the number of the others.
+    let len = unsafe { (*tiles).group };
+    let passes = GroupPasses { tiles, len, schedule };
     let (index, none) = (thread::block_idx_x(), [core::ptr::null(); 2]);
     let first = passes.work(index);
     // SAFETY: each part is one of whole warpgroups. 40 and twice 232 registers are the block's 168 each at entry.

@@ -238,13 +238,19 @@ impl Schedule {
     /// The row and the column of a tile of a matrix: groups of rows of tiles, down the columns of a group, so that neighbours share rows and columns of tiles.
     /// (`cuda_std::matrix::TileGrid` is this order for kernels that divide by themselves.)
     #[inline(always)]
-    pub(super) const fn place(&self, tile: u32) -> (u32, u32) {
+    const fn place(&self, tile: u32) -> (u32, u32) {
         let (group, inside) = self.divisors.tiles_of_group.divide(tile);
         let first = group * self.group;
         let is_last = self.tile_rows.wrapping_sub(first) < self.group;
         let height = if is_last { self.divisors.last_height } else { self.divisors.height };
         let (column, row) = height.divide(inside);
         (first + row, column)
+    }
+
+    /// The row and the column of tile `index` of any number of rows of tiles, each of which is a group.
+    #[inline(always)]
+    pub(super) const fn row_of_tiles(&self, index: u32) -> (u32, u32) {
+        self.divisors.tiles_of_group.divide(index)
     }
 
     /// The first step of a split of K.
