@@ -22,10 +22,8 @@ use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 const LANES: usize = 32;
 /// Columns of a lane, [`LANES`] apart.
 const COLUMNS: usize = 4;
-/// Rows that a warp combines side by side, so that it waits for both at once.
-const ROWS: usize = 2;
-/// Splits of each row that are loaded before the first one is added. It divides the lanes.
-const LOADED: usize = 8;
+/// Splits of a row that are loaded before the first one is added. It divides the lanes.
+const LOADED: usize = 16;
 
 /// The threads of a block that write the rows of its tiles.
 #[derive(Clone, Copy)]
@@ -58,11 +56,10 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
             }
             let end = (work.row + rows).min(work.rows(self.problem));
             let (warp, lane) = (writers.thread / LANES as u32, writers.thread as usize % LANES);
-            let apart = (writers.threads / LANES) as u32;
             let mut row = work.row + of_first_lane(warp);
             while row < end {
-                self.combine_rows(work, build(|i| row + i as u32 * apart), end, lane);
-                row += ROWS as u32 * apart;
+                self.combine_row(work, row, lane);
+                row += (writers.threads / LANES) as u32;
             }
         }
     }
@@ -96,39 +93,32 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
         }
     }
 
-    /// Combines the splits of rows, of which the first one is inside, and others are if they are below `end`.
+    /// Combines the splits of a row.
     ///
     /// # Safety
-    /// All lanes of a warp call this together; the splits are visible to them, and nothing else writes the rows.
+    /// All lanes of a warp call this together; the splits are visible to them, and nothing else writes the row.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn combine_rows(&self, work: &Work, rows: [u32; ROWS], end: u32, lane: usize) {
-        // In place of a row that is not inside, the first one is combined once more, and not written.
-        let places: [_; ROWS] =
-            build(|r| self.place(work, if rows[r] < end { rows[r] } else { rows[0] }));
-        let parts: [RowParts; ROWS] = build(|r| self.parts(places[r].1));
-        let depth = parts[0].depth;
-        let mut first = 0;
+    unsafe fn combine_row(&self, work: &Work, row: u32, lane: usize) {
+        let (place, index) = self.place(work, row);
+        let (to, parts) = (self.results(work, place), self.parts(index));
         // SAFETY: the caller's promise.
         unsafe {
-            while first < depth {
-                let combined = Combined::of(&parts, (first, lane));
-                each::<ROWS>(|r| {
-                    let (place, index) = places[r];
-                    let Combined { max, sum, values } = combined[r];
-                    let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
-                    let to = self.results(work, place);
-                    each::<COLUMNS>(|c| {
-                        let column = first + c * LANES + lane;
-                        if rows[r] < end && column < depth {
-                            to.add(column).write(T::narrow(values[c] * inverse));
-                        }
-                    });
-                    if rows[r] < end && first + lane == 0 && !self.lse.is_null() {
-                        let lse = if sum == 0.0 { f32::NEG_INFINITY } else { max + logf(sum) };
-                        self.lse.add(index).write(lse);
+            let max = parts.max(lane);
+            let mut first = 0;
+            while first < parts.depth {
+                let (sum, values) = parts.add(max, (first, lane));
+                let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+                each::<COLUMNS>(|c| {
+                    let column = first + c * LANES + lane;
+                    if column < parts.depth {
+                        to.add(column).write(T::narrow(values[c] * inverse));
                     }
                 });
+                if first + lane == 0 && !self.lse.is_null() {
+                    let lse = if sum == 0.0 { f32::NEG_INFINITY } else { max + logf(sum) };
+                    self.lse.add(index).write(lse);
+                }
                 first += COLUMNS * LANES;
             }
         }
@@ -162,14 +152,14 @@ impl RowParts {
         unsafe { load(&*self.lse(split), LoadHint::L2) }
     }
 
-    /// The largest logarithm of the splits, of which the first [`LANES`] are each lane's `own`.
+    /// The largest logarithm of the splits.
     ///
     /// # Safety
     /// All lanes of a warp call this together; the splits are visible to them.
     #[gpu_only]
     #[inline(always)]
-    unsafe fn max(&self, own: f32, lane: usize) -> f32 {
-        let (mut max, mut first) = (own, LANES);
+    unsafe fn max(&self, lane: usize) -> f32 {
+        let (mut max, mut first) = (f32::NEG_INFINITY, 0);
         // SAFETY: the caller's promise.
         unsafe {
             while first < self.splits {
@@ -181,88 +171,45 @@ impl RowParts {
         max
     }
 
-    /// Columns of [`LOADED`] splits from `split` on; 0 of splits that there are not.
+    /// The sum of the splits' weights, which are relative to their largest logarithm, and the weighted sums of their results in this lane's columns: `first + lane`,
+    /// and those that are [`LANES`] apart from it. Both are added in the order of the splits.
     ///
     /// # Safety
-    /// The splits are visible to this thread, and the columns are inside.
+    /// As [`max`](Self::max).
     #[gpu_only]
     #[inline(always)]
-    unsafe fn load(&self, split: usize, columns: [usize; COLUMNS]) -> [[f32; COLUMNS]; LOADED] {
-        build(|k| {
-            if split + k >= self.splits {
-                return [0.0; COLUMNS];
-            }
-            // SAFETY: the caller's promise.
-            build(|c| unsafe { load(&*self.result(split + k).add(columns[c]), LoadHint::L2) })
-        })
-    }
-}
-
-/// The weighted sum of the splits of a row.
-#[derive(Clone, Copy)]
-struct Combined {
-    /// The largest logarithm of the splits.
-    max: f32,
-    /// The weights of the splits, relative to it, added in order.
-    sum: f32,
-    /// The results of the splits times their weights, added in order, in this lane's columns.
-    values: [f32; COLUMNS],
-}
-
-impl Combined {
-    /// Adds the splits of each row, in the columns `first + lane` and those that are [`LANES`] apart from it. What does not depend on another load is loaded
-    /// before anything is added.
-    ///
-    /// # Safety
-    /// As [`RowParts::max`]; all rows have as many splits.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn of(parts: &[RowParts; ROWS], (first, lane): (usize, usize)) -> [Self; ROWS] {
-        let RowParts { depth, splits, .. } = parts[0];
-        // A column that there is not is loaded from the last one's address, and not written.
-        let columns = build(|c| (first + c * LANES + lane).min(depth.saturating_sub(1)));
+    unsafe fn add(&self, max: f32, (first, lane): (usize, usize)) -> (f32, [f32; COLUMNS]) {
+        let &Self { depth, splits, .. } = self;
+        // A column past the end is loaded from the last one's address, and not written.
+        let columns: [usize; COLUMNS] =
+            build(|c| (first + c * LANES + lane).min(depth.saturating_sub(1)));
+        let (mut sum, mut values) = (0.0, [0.0; COLUMNS]);
         let mut split = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            let mut own: [f32; ROWS] = build(|r| parts[r].load_lse(lane));
-            let mut loaded: [_; ROWS] = build(|r| parts[r].load(0, columns));
-            let mut all: [Self; ROWS] = build(|r| Self {
-                max: parts[r].max(own[r], lane),
-                sum: 0.0,
-                values: [0.0; COLUMNS],
-            });
             while split < splits {
-                // Each lane has the weight of one split. That of a split that there is not is 0.
-                let weights: [f32; ROWS] = build(|r| {
-                    if own[r] == f32::NEG_INFINITY { 0.0 } else { fast_expf(own[r] - all[r].max) }
-                });
+                // Each lane has the weight of one split, which is 0 past the last one.
+                let own = self.load_lse(split + lane);
+                let weight = if own == f32::NEG_INFINITY { 0.0 } else { fast_expf(own - max) };
                 let mut of_lane = 0;
                 while of_lane < LANES && split + of_lane < splits {
-                    each::<ROWS>(|r| all[r].add(weights[r], of_lane, &loaded[r]));
+                    let loaded: [[f32; COLUMNS]; LOADED] = build(|k| {
+                        let split = split + of_lane + k;
+                        if split >= splits {
+                            return [0.0; COLUMNS];
+                        }
+                        build(|c| load(&*self.result(split).add(columns[c]), LoadHint::L2))
+                    });
+                    each::<LOADED>(|k| {
+                        let weight = warp_shuffle_idx(!0, weight, (of_lane + k) as u32, 32).0;
+                        sum += weight;
+                        each::<COLUMNS>(|c| values[c] = weight.mul_add(loaded[k][c], values[c]));
+                    });
                     of_lane += LOADED;
-                    loaded = build(|r| parts[r].load(split + of_lane, columns));
                 }
                 split += LANES;
-                own = build(|r| parts[r].load_lse(split + lane));
             }
-            all
         }
-    }
-
-    /// Adds splits, whose weights the lanes from `of_lane` on have.
-    ///
-    /// # Safety
-    /// All lanes of a warp call this together.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn add(&mut self, weight: f32, of_lane: usize, loaded: &[[f32; COLUMNS]; LOADED]) {
-        each::<LOADED>(|k| {
-            // SAFETY: the caller's promise.
-            let weight = unsafe { warp_shuffle_idx(!0, weight, (of_lane + k) as u32, 32).0 };
-            self.sum += weight;
-            each::<COLUMNS>(|c| {
-                self.values[c] = weight.mul_add(loaded[k][c], self.values[c]);
-            });
-        });
+        (sum, values)
     }
 }
