@@ -414,6 +414,22 @@ impl<const STAGES: usize> Ring<STAGES> {
         self.stage as usize
     }
 
+    /// The stage `steps` before the current one.
+    ///
+    /// ```
+    /// # use cuda_std::mbarrier::Ring;
+    /// let mut ring = Ring::<6>::new();
+    /// ring.advance();
+    /// assert_eq!([0, 1, 2, 7].map(|steps| ring.before(steps)), [1, 0, 5, 0]);
+    /// ```
+    #[inline(always)]
+    pub const fn before(self, steps: usize) -> usize {
+        let (stages, steps) = (STAGES as u32, (steps % STAGES) as u32);
+        // A division by a number that is not a power of two takes ten times as long as a comparison.
+        let stage = if self.stage >= steps { self.stage } else { self.stage + stages };
+        (stage - steps) as usize
+    }
+
     /// The parity of the stage's phase: who fills or drains the stage waits for its end.
     #[inline(always)]
     pub const fn parity(self) -> u32 {

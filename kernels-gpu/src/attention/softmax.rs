@@ -45,13 +45,20 @@ unsafe fn maximum_of_four(mut max: f32) -> f32 {
     }
 }
 
+/// Adds two neighbours to the sums of those at even and at odd places.
+#[inline(always)]
+pub fn add_pair(sums: &mut [f32; 2], pair: [f32; 2]) {
+    sums[0] += pair[0];
+    sums[1] += pair[1];
+}
+
 /// What a thread knows of its two rows of scores, those eight apart. Four neighbouring lanes have the same rows, and each adds what it has
 /// of them.
 #[derive(Clone, Copy)]
 pub struct Rows {
     /// The maxima of the scores so far.
     pub max: [f32; 2],
-    /// The sums of `2^(factor · (score - max) + SHIFT)` of the lane's own scores.
+    /// The sums of `2^(factor · (score - max))`, times a factor of the caller's, of the lane's own scores.
     pub sum: [f32; 2],
 }
 
@@ -59,18 +66,35 @@ impl Rows {
     /// No score.
     pub const EMPTY: Self = Self { max: [f32::NEG_INFINITY; 2], sum: [0.0; 2] };
 
-    /// Replaces scores by `2^(factor · (score - max) + SHIFT)`, with the maxima of all so far. Returns what becomes of exponentials before, for each of the
+    /// Replaces scores by `2^(factor · (score - max))`, with the maxima of all so far. Returns what becomes of exponentials before, for each of the
     /// rows: a factor.
     ///
     /// # Safety
     /// All lanes of the warp call this together.
     #[gpu_only]
     #[inline(always)]
-    pub unsafe fn exponentials<S: Scores, const SHIFT: u32>(
-        &mut self,
-        scores: &mut S,
-        factor: f32,
-    ) -> [f32; 2] {
+    pub unsafe fn exponentials<S: Scores>(&mut self, scores: &mut S, factor: f32) -> [f32; 2] {
+        // SAFETY: the caller's promise.
+        let (scales, offsets) = unsafe { self.raise(scores, factor) };
+        scores.map(|index, score| exp2_flushed(score.mul_add(factor, offsets[index / 2 % 2])));
+        let mut sums = [[0.0f32; 2]; 2];
+        each_below::<MOST_EIGHTS>(S::EIGHTS, |eight| {
+            let (above, below) = (scores.pair(4 * eight), scores.pair(4 * eight + 2));
+            add_pair(&mut sums[0], above);
+            add_pair(&mut sums[1], below);
+        });
+        self.add(sums, scales);
+        scales
+    }
+
+    /// Takes the maxima of scores and those before. Returns what becomes of exponentials before, a factor for each row, and what is added to `factor · score` in
+    /// exponents.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this together.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn raise<S: Scores>(&mut self, scores: &S, factor: f32) -> ([f32; 2], [f32; 2]) {
         let before = self.max;
         // Two chains a row.
         let mut max = [[self.max[0], self.max[1]]; 2];
@@ -91,19 +115,14 @@ impl Rows {
             exp2_flushed(before[0].mul_add(factor, offsets[0])),
             exp2_flushed(before[1].mul_add(factor, offsets[1])),
         ];
-        let offsets = offsets.map(|offset| if SHIFT == 0 { offset } else { offset + SHIFT as f32 });
-        scores.map(|index, score| exp2_flushed(score.mul_add(factor, offsets[index / 2 % 2])));
-        let mut sums = [[0.0f32; 2]; 2];
-        each_below::<MOST_EIGHTS>(S::EIGHTS, |eight| {
-            let (above, below) = (scores.pair(4 * eight), scores.pair(4 * eight + 2));
-            sums[0][0] += above[0];
-            sums[1][0] += above[1];
-            sums[0][1] += below[0];
-            sums[1][1] += below[1];
-        });
-        let own = [sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]];
+        (scales, offsets)
+    }
+
+    /// Adds exponentials, of each row those at even and at odd places, to the sums so far, which are multiplied by `scales`.
+    #[inline(always)]
+    pub fn add(&mut self, sums: [[f32; 2]; 2], scales: [f32; 2]) {
+        let own = sums.map(|[even, odd]| even + odd);
         self.sum = [self.sum[0].mul_add(scales[0], own[0]), self.sum[1].mul_add(scales[1], own[1])];
-        scales
     }
 
     /// The sums of whole rows.

@@ -277,7 +277,7 @@ impl<T, const STAGES: usize> TileConsumer<T, STAGES> {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn release(&self, behind: usize) {
-        let stage = (self.ring.stage() + STAGES - behind % STAGES) % STAGES;
+        let stage = self.ring.before(behind);
         // SAFETY: by the promise of `consumer`, one arrival for each consumer and round.
         let _ = unsafe { self.pipeline.free(stage).arrive() };
     }

@@ -206,27 +206,32 @@ impl<C: Score> OwnRows<'_, C> {
             self.end_turn::<R>();
             ring.step();
             scores.wait::<0>();
-            release(ring, 1);
-            self.exponentials::<N, 0>(&mut scores, rows, at);
-            let mut weights = self.weights::<T, N, F>(&scores, at);
+            let mut scales = self.exponentials::<N>(&mut scores, rows, at);
             let mut has_values = false;
-            while at > first {
+            let weights = loop {
+                // The products with the values of the previous block overlap the exponentials. ptxas hoists this wait to the top of its basic block: here that is
+                // the top of the loop, next to the exponentials it would be before them.
+                sums.wait::<0>();
+                release(ring, 1);
+                let weights = self.weights::<T, N, F>(&scores, at);
+                if at == first {
+                    break weights;
+                }
                 at -= 1;
                 self.begin_turn();
                 multiply_keys::<T, R, N, BOXES>(&mut scores, q, ring.wait());
                 ring.step();
+                // While the keys are multiplied.
+                sums.map(|index, sum| sum * scales[index / 2 % 2]);
                 multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
                 ring.step();
                 self.end_turn::<R>();
                 has_values = true;
                 scores.wait::<1>();
                 release(ring, 2);
-                let scales = self.exponentials::<N, 0>(&mut scores, rows, at);
-                sums.wait::<0>();
-                release(ring, 1);
-                sums.map(|index, sum| sum * scales[index / 2 % 2]);
-                weights = self.weights::<T, N, F>(&scores, at);
-            }
+                scales = self.exponentials::<N>(&mut scores, rows, at);
+            };
+            sums.map(|index, sum| sum * scales[index / 2 % 2]);
             multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
             (queries.step(), ring.step());
             sums.wait::<0>();
@@ -235,13 +240,13 @@ impl<C: Score> OwnRows<'_, C> {
         }
     }
 
-    /// Replaces scores by exponentials, times `2^SHIFT`; see [`Rows::exponentials`].
+    /// Replaces scores by exponentials; see [`Rows::exponentials`].
     ///
     /// # Safety
     /// As [`all`].
     #[gpu_only]
     #[inline(always)]
-    pub(in crate::attention) unsafe fn exponentials<const N: usize, const SHIFT: u32>(
+    unsafe fn exponentials<const N: usize>(
         &self,
         scores: &mut Accumulator<f32, N>,
         rows: &mut Rows,
@@ -250,13 +255,26 @@ impl<C: Score> OwnRows<'_, C> {
     where
         Columns<N>: Width<f32>,
     {
+        self.mask(scores, at);
+        // SAFETY: the caller's promise.
+        unsafe { rows.exponentials(scores, self.factor) }
+    }
+
+    /// Does with scores what the functor says, where rows do not see all keys of the block.
+    #[gpu_only]
+    #[inline(always)]
+    pub(in crate::attention) fn mask<const N: usize>(
+        &self,
+        scores: &mut Accumulator<f32, N>,
+        at: u32,
+    ) where
+        Columns<N>: Width<f32>,
+    {
         let (block, is_whole) = self.work.block::<C>(self.lists, at);
         if !is_whole {
             let key = block * N as u32 + self.column as u32;
             mask(scores, self.score, self.problem, self.work, First { row: self.row, key });
         }
-        // SAFETY: the caller's promise.
-        unsafe { rows.exponentials::<_, SHIFT>(scores, self.factor) }
     }
 
     /// Exponentials as left operands, 0 where they are dropped.

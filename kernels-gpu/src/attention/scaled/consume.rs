@@ -8,16 +8,16 @@ use super::super::hopper::consume::{
 use super::super::hopper::{Block, Half, KeyTile, QueryTile, SPAN_OF_VALUES, queue};
 use super::super::output::Output;
 use super::super::scores::{Scores, unmerged};
-use super::super::softmax::Rows;
+use super::super::softmax::{Rows, add_pair, exp2_flushed};
 use super::super::{Batches, Problem, Schedule, Score, factor_of};
 use super::{HeadScales, ROWS_OF_TILE, SHIFT};
-use crate::matmul::Value;
 use crate::prelude::*;
 use bytemuck::Zeroable;
 use cuda_std::copy::*;
 use cuda_std::matrix::*;
 use cuda_std::number::E4m3;
-use cuda_std::unroll::build;
+use cuda_std::unroll::{build, each_below};
+use cuda_std::vector::Vec4;
 use cuda_std::{gpu_only, unrolled};
 
 /// What brings a sum of exponentials back.
@@ -131,27 +131,33 @@ unsafe fn add<
         own.end_turn::<ROWS_OF_TILE>();
         ring.step();
         scores.wait::<0>();
-        release(ring, 1);
-        own.exponentials::<N, SHIFT>(&mut scores, rows, at);
-        let mut weights: [[u32; 4]; F] = weights(&scores);
-        while at > first {
+        own.mask(&mut scores, at);
+        let (mut next, mut scales) = exchanged::<F>(&scores, rows, own.factor);
+        let weights = loop {
+            // The products with the values of the previous block overlap the exponentials. ptxas hoists this wait to the top of its basic block: here that is the top
+            // of the loop, next to the exponentials it would be before them.
+            sums.wait::<0>();
+            release(ring, 1);
+            let weights = operands(next);
+            if at == first {
+                break weights;
+            }
             at -= 1;
             own.begin_turn();
             multiply_keys::<E4m3, ROWS_OF_TILE, N, BOXES>(&mut scores, q, ring.wait());
             ring.step();
+            // While the keys are multiplied.
+            parts.rescale(sums, scales);
             multiply_values::<D, BOXES, N, F, G>(sums, weights, ring.wait(), parts.blocks > 0);
+            parts.blocks += 1;
             ring.step();
             own.end_turn::<ROWS_OF_TILE>();
             scores.wait::<G>();
             release(ring, 2);
-            let scales = own.exponentials::<N, SHIFT>(&mut scores, rows, at);
-            sums.wait::<0>();
-            release(ring, 1);
-            parts.take(sums);
-            sums.map(|index, sum| sum * scales[index / 2 % 2]);
-            parts.scale(scales);
-            weights = self::weights(&scores);
-        }
+            own.mask(&mut scores, at);
+            (next, scales) = exchanged::<F>(&scores, rows, own.factor);
+        };
+        parts.rescale(sums, scales);
         multiply_values::<D, BOXES, N, F, G>(sums, weights, ring.wait(), parts.blocks > 0);
         (queries.step(), ring.step());
         sums.wait::<0>();
@@ -195,8 +201,8 @@ unsafe fn multiply_values<
 /// The sums of a thread over blocks of keys that are done, in shared memory: the tensor core rounds sums of its own to 13 bits of fraction, so that they stay
 /// short.
 struct Parts<const D: usize> {
-    /// The thread's first sum; the next ones are a warpgroup apart.
-    sums: *mut f32,
+    /// The thread's first four sums; the next ones are a warpgroup apart.
+    sums: *mut Vec4<f32>,
     /// By what those are multiplied, as the maxima grew since: for each of the two rows.
     scales: [f32; 2],
     /// Whether there are any.
@@ -218,37 +224,29 @@ where
     unsafe fn new<const BOXES: usize, const N: usize, const S: usize>(own: usize) -> Self {
         let tiles =
             size_of::<QueryTile<ROWS_OF_TILE, BOXES>>() + S * size_of::<KeyTile<N, BOXES>>();
-        let offset = tiles + (2 + 2 * S) * 8 + queue::BYTES;
-        let first = DynamicSharedArray::<u8, 1024>::get().wrapping_add(offset).cast::<f32>();
-        let sums = first.wrapping_add(own * ROWS * D + thread_in_warpgroup());
+        let offset = tiles + ((2 + 2 * S) * 8 + queue::BYTES).next_multiple_of(16);
+        let first = DynamicSharedArray::<u8, 1024>::get().wrapping_add(offset).cast::<Vec4<f32>>();
+        let sums = first.wrapping_add(own * ROWS * D / 4 + thread_in_warpgroup());
         Self { sums, scales: [1.0; 2], is_written: false, blocks: 0 }
     }
 
-    /// Counts a block of keys, whose products are done; of enough of them takes the accumulator's sums, so that it begins again.
+    /// The maxima grew: multiplies all sums by these factors. The accumulator, of which no product is under way, begins again when it has the sums of enough blocks of
+    /// keys.
     ///
     /// # Safety
     /// As [`all`].
     #[gpu_only]
     #[inline(always)]
-    unsafe fn take(&mut self, sums: &mut Accumulator<f32, D>) {
-        self.blocks += 1;
+    unsafe fn rescale(&mut self, sums: &mut Accumulator<f32, D>, scales: [f32; 2]) {
         if has_parts(D) && self.blocks == BLOCKS_OF_PART {
             // SAFETY: the caller's promise; the memory is this thread's.
             unsafe {
                 self.add_to(sums);
-                let to = self.sums;
-                sums.map(|index, sum| {
-                    to.add(index * WARPGROUP).write(sum);
-                    sum
-                });
+                for_each_four(sums, |four, values| self.sums.add(four * WARPGROUP).write(values));
             }
             (self.scales, self.is_written, self.blocks) = ([1.0; 2], true, 0);
         }
-    }
-
-    /// The maxima grew: sums are multiplied by these factors.
-    #[inline(always)]
-    fn scale(&mut self, scales: [f32; 2]) {
+        sums.map(|index, sum| sum * scales[index / 2 % 2]);
         if has_parts(D) {
             self.scales = [self.scales[0] * scales[0], self.scales[1] * scales[1]];
         }
@@ -276,24 +274,86 @@ where
             let Self { sums: parts, scales, .. } = *self;
             // SAFETY: this thread wrote them.
             sums.map(|index, sum| unsafe {
-                parts.add(index * WARPGROUP).read().mul_add(scales[index / 2 % 2], sum)
+                let four = parts.add(index / 4 * WARPGROUP).read();
+                let part = four.to_array()[index % 4];
+                part.mul_add(scales[index / 2 % 2], sum)
             });
         }
     }
 }
 
-/// Exponentials as left operands, rounded to nearest. Of the four numbers of a register, two are of keys `8 e` and `8 e + 1` of a thread, and two of the
-/// next `e`: [`values`](super::values) have their keys in the same order.
+/// Gives `f` the sums of an accumulator of `D` columns, four at a time.
 #[inline(always)]
-fn weights<const F: usize>(scores: &impl Scores) -> [[u32; 4]; F] {
-    build(|step| {
-        // Sums 4 e + 2 b are of row b.
-        let four = |e: usize, below: usize| {
-            let pair = |e: usize| {
-                u32::from(<E4m3 as Value>::pair(scores.pair(16 * step + 4 * e + 2 * below)))
-            };
-            pair(e) | pair(e + 1) << 16
+fn for_each_four<const D: usize>(sums: &Accumulator<f32, D>, f: impl Fn(usize, Vec4<f32>))
+where
+    Columns<D>: Width<f32>,
+{
+    each_below::<64>(D / 8, |four| {
+        let ([x, y], [z, w]) = (sums.pair(4 * four), sums.pair(4 * four + 2));
+        f(four, Vec4::new(x, y, z, w));
+    });
+}
+
+/// Exponentials of scores, times `2^SHIFT`, as left operands, rounded to nearest, with the halves of each register exchanged. Of the four numbers of a register,
+/// two are of keys `8 e` and `8 e + 1` of a thread, and two of the next `e`: [`values`](super::values) have their keys in the same order. Also returns the factors
+/// of earlier exponentials, as [`Rows::exponentials`] does.
+///
+/// The operands of products under way must not be written. These are other registers; [`operands`], which is called after the wait, exchanges the halves back. (A
+/// plain copy in its place is coalesced by ptxas, which then serializes the products: C7513.)
+///
+/// # Safety
+/// As [`all`].
+#[gpu_only]
+#[inline(always)]
+unsafe fn exchanged<const F: usize>(
+    scores: &impl Scores,
+    rows: &mut Rows,
+    factor: f32,
+) -> ([[u32; 4]; F], [f32; 2]) {
+    // SAFETY: the caller's promise.
+    let (scales, offsets) = unsafe { rows.raise(scores, factor) };
+    let offsets = offsets.map(|offset| offset + SHIFT as f32);
+    let mut sums = [[0.0f32; 2]; 2];
+    let exchanged = build(|step| {
+        // Scores 4 e + 2 b are of row b.
+        let mut four = |e: usize, row: usize| {
+            let [first, second] = [e, e + 1].map(|e| {
+                let pair = scores.pair(16 * step + 4 * e + 2 * row);
+                let pair = pair.map(|score| exp2_flushed(score.mul_add(factor, offsets[row])));
+                add_pair(&mut sums[row], pair);
+                pair
+            });
+            bytes_of(second, first)
         };
         [four(0, 0), four(0, 1), four(2, 0), four(2, 1)]
-    })
+    });
+    rows.add(sums, scales);
+    (exchanged, scales)
+}
+
+/// Left operands from those of [`exchanged`].
+#[inline(always)]
+fn operands<const F: usize>(exchanged: [[u32; 4]; F]) -> [[u32; 4]; F] {
+    build(|step| exchanged[step].map(|four| four.rotate_left(16)))
+}
+
+/// Four numbers, rounded to nearest, in one register, the first in its lowest byte. (Pairs that Rust shifts into their places take instructions of their own.)
+#[gpu_only]
+#[inline(always)]
+fn bytes_of(first: [f32; 2], second: [f32; 2]) -> u32 {
+    let four;
+    // SAFETY: arithmetic in registers.
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, {b}, {a};",
+            " cvt.rn.satfinite.e4m3x2.f32 high, {d}, {c}; mov.b32 {four}, {{low, high}}; }}",
+            four = out(reg32) four,
+            a = in(reg32) first[0],
+            b = in(reg32) first[1],
+            c = in(reg32) second[0],
+            d = in(reg32) second[1],
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    four
 }

@@ -48,8 +48,7 @@ pub const fn stages(depth: usize) -> usize {
 #[must_use]
 pub const fn shared_bytes(depth: usize) -> usize {
     (ROWS_OF_TILE + stages(depth) * keys_of_block(depth)) * depth
-        + (2 + 2 * stages(depth)) * 8
-        + queue::BYTES
+        + ((2 + 2 * stages(depth)) * 8 + queue::BYTES).next_multiple_of(16)
         + consume::bytes_of_parts(depth)
 }
 

@@ -222,7 +222,7 @@ impl<C: Score> Sixteen<'_, C> {
             if !is_whole {
                 mask(&mut scores, self.score, self.problem, self.work, first);
             }
-            let scales = rows.exponentials::<_, 0>(&mut scores, self.factor);
+            let scales = rows.exponentials(&mut scores, self.factor);
             unrolled!(COLUMNS, |e| {
                 let [a, b, c, d] = sums.0[e];
                 sums.0[e] = [a * scales[0], b * scales[0], c * scales[1], d * scales[1]];
