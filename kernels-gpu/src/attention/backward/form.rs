@@ -128,8 +128,7 @@ macro_rules! attention_backward_kernels {
             score: $c,
         ) {
             use $crate::attention::backward::{Operands, delta as of_delta, hopper, keys, queries};
-            let batches =
-                $crate::attention::Batches { queries: query_offsets, keys: key_offsets, ..Default::default() };
+            let batches = $crate::attention::Batches { queries: query_offsets, keys: key_offsets, ..Default::default() };
             let operands = Operands {
                 batches,
                 q: q.as_ptr(),
@@ -143,8 +142,8 @@ macro_rules! attention_backward_kernels {
                 d_k: d_k.as_mut_ptr(),
                 d_v: d_v.as_mut_ptr(),
             };
-            let score = (score, $crate::attention::factor_of::<$c>(&problem.forward));
-            let work = (&schedule, &problem);
+            let factor = $crate::attention::factor_of::<$c>(&problem.forward);
+            let (score, work) = ((score, factor), (&schedule, &problem));
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
