@@ -18,8 +18,9 @@ impl Storage for CudaStorage {
         let candle = first.device.clone();
         let gpu = device_of(operation, candle.location())?;
         let stream = candle.cuda_stream();
-        // SAFETY: the work writes all of it, or the error drops it.
-        let mut out = unsafe { candle.alloc::<U>(len)? };
+        // A driver without memory pools refuses an allocation of no bytes.
+        // SAFETY: the work writes all of it, or the error drops it; no tensor has more than `len` elements of it.
+        let mut out = unsafe { candle.alloc::<U>(len.max(1))? };
         if len > 0 {
             // The guards order later uses of the tensors on other streams of candle's: they are dropped when the work is enqueued.
             let mut lent = Vec::new();
@@ -57,7 +58,7 @@ fn device_of(operation: &'static str, location: DeviceLocation) -> Result<&'stat
     let gpu = device(u32::try_from(gpu_id).map_err(Error::wrap)?)?;
     if gpu.backend() == Backend::Emulator {
         candle_core::bail!(
-            "{operation}: the tensor is on a GPU, and FERROWARP_DEVICE has chosen the emulator, which does not reach its memory"
+            "{operation}: FERROWARP_DEVICE has chosen the emulator, which candle's cuBLAS and cuRAND do not know"
         );
     }
     Ok(gpu)

@@ -25,8 +25,7 @@ pub fn arg_sort_last_dim(x: &Tensor, asc: bool) -> Result<Tensor> {
 /// # Errors
 /// As [`arg_sort_last_dim`].
 pub fn sort_last_dim(x: &Tensor, asc: bool) -> Result<(Tensor, Tensor)> {
-    let indices = arg_sort_last_dim(x, asc)?;
-    Ok((x.gather(&indices, D::Minus1)?, indices))
+    with_values(x, arg_sort_last_dim(x, asc)?)
 }
 
 /// The `k` largest elements of each row along the last dimension, or the smallest, in order, and their indices (`u32`). Of equal ones the first
@@ -39,8 +38,17 @@ pub fn top_k_last_dim(x: &Tensor, k: usize, largest: bool) -> Result<(Tensor, Te
     if k > columns {
         candle_core::bail!("{TOP_K}: {k} elements of rows of {columns}");
     }
-    let indices = first_of_rows(x, k, !largest, TOP_K)?;
-    Ok((x.gather(&indices, D::Minus1)?, indices))
+    with_values(x, first_of_rows(x, k, !largest, TOP_K)?)
+}
+
+/// The elements of each row at `indices`, and those.
+fn with_values(x: &Tensor, indices: Tensor) -> Result<(Tensor, Tensor)> {
+    let values = match indices.elem_count() {
+        // candle's own kernels refuse to start for no elements.
+        0 => x.narrow(D::Minus1, 0, indices.dim(D::Minus1)?)?,
+        _ => x.gather(&indices, D::Minus1)?,
+    };
+    Ok((values, indices))
 }
 
 /// The indices of the first `k` elements of each row, in order.
@@ -48,7 +56,10 @@ fn first_of_rows(x: &Tensor, k: usize, asc: bool, name: &'static str) -> Result<
     let columns = x.dim(D::Minus1)?;
     let mut shape = x.dims().to_vec();
     *shape.last_mut().expect("there is a last dimension") = k;
-    let rows = x.elem_count().checked_div(columns).unwrap_or(0);
+    if k == 0 || x.elem_count() == 0 {
+        return Tensor::zeros(shape, DType::U32, x.device());
+    }
+    let rows = x.elem_count() / columns;
     if rows <= 1 {
         return x.apply_op1_no_bwd(&First { columns, k, asc, name })?.reshape(shape);
     }
