@@ -206,32 +206,30 @@ impl<C: Score> OwnRows<'_, C> {
             self.end_turn::<R>();
             ring.step();
             scores.wait::<0>();
-            let mut scales = self.exponentials::<N>(&mut scores, rows, at);
+            release(ring, 1);
+            self.exponentials::<N>(&mut scores, rows, at);
+            let mut weights = self.weights::<T, N, F>(&scores, at);
             let mut has_values = false;
-            let weights = loop {
-                // The products with the values of the previous block overlap the exponentials. ptxas hoists this wait to the top of its basic block: here that is
-                // the top of the loop, next to the exponentials it would be before them.
-                sums.wait::<0>();
-                release(ring, 1);
-                let weights = self.weights::<T, N, F>(&scores, at);
-                if at == first {
-                    break weights;
-                }
+            // ptxas hoists the second wait to the top of its basic block, and so the products with values end before the exponentials begin. With the wait in a
+            // block of its own, behind them, rows of 128 elements had 658 instead of 694 TFLOP/s on an H200: consumers that take turns fill the tensor cores better
+            // than one consumer's own products do.
+            while at > first {
                 at -= 1;
                 self.begin_turn();
                 multiply_keys::<T, R, N, BOXES>(&mut scores, q, ring.wait());
                 ring.step();
-                // While the keys are multiplied.
-                sums.map(|index, sum| sum * scales[index / 2 % 2]);
                 multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
                 ring.step();
                 self.end_turn::<R>();
                 has_values = true;
                 scores.wait::<1>();
                 release(ring, 2);
-                scales = self.exponentials::<N>(&mut scores, rows, at);
-            };
-            sums.map(|index, sum| sum * scales[index / 2 % 2]);
+                let scales = self.exponentials::<N>(&mut scores, rows, at);
+                sums.wait::<0>();
+                release(ring, 1);
+                sums.map(|index, sum| sum * scales[index / 2 % 2]);
+                weights = self.weights::<T, N, F>(&scores, at);
+            }
             multiply_values::<T, N, BOXES, D, F>(sums, weights, ring.wait(), has_values);
             (queries.step(), ring.step());
             sums.wait::<0>();

@@ -48,14 +48,9 @@ pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
     unsafe {
         let mut consumer = block.pipeline.consumer();
         while index < len {
+            let mut sums = Accumulator::<f32, N>::zeroed();
             let current = work;
             index += stride;
-            if current.rows.0 + (own * ROWS) as u32 >= current.rows.1 {
-                skip(&mut consumer, current.steps.1 - current.steps.0, thread);
-                work = passes.work(index);
-                continue;
-            }
-            let mut sums = Accumulator::<f32, N>::zeroed();
             let next = || passes.work(index);
             let (consumer, who) = (&mut consumer, (own, thread));
             work = add_steps::<T, U, N, S>(consumer, &mut sums, schedule, &current, who, next);
@@ -73,30 +68,6 @@ pub(super) unsafe fn all<T, U, D, E, V, const N: usize, const S: usize>(
             }
         }
         writer.finish();
-    }
-}
-
-/// Goes past the stages of a half of a tile that is outside of D, and so leaves the tensor cores to the other consumer.
-///
-/// # Safety
-/// All threads of a consumer call this together.
-#[gpu_only]
-#[inline(always)]
-unsafe fn skip<const N: usize, const S: usize>(
-    consumer: &mut TileConsumer<Stage<N>, S>,
-    steps: u32,
-    thread: usize,
-) {
-    for _ in 0..steps {
-        consumer.wait();
-        consumer.step();
-        // SAFETY: the caller's promise. Behind the barrier no warp waits for the stage any more: one that did, while it is filled again, would wait for ever.
-        unsafe {
-            sync_warpgroup();
-            if thread == 0 {
-                consumer.release(1);
-            }
-        }
     }
 }
 
