@@ -5,7 +5,7 @@
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
-use super::super::scores::Tiles;
+use super::super::scores::{Tiles, unmerged};
 use super::Multiplies;
 use cuda_std::matrix::{converge, load_matrices};
 use cuda_std::{gpu_only, unrolled};
@@ -28,6 +28,14 @@ fn address<const D: usize>(
     of_lane.wrapping_add(first_row * 2 * D + first_piece / 8 * 128)
 }
 
+/// A lane's number, of which the compiler knows no more than that it is below 32 where rows are long: so addresses are computed in the loop in which they are used. There are more of
+/// them than registers, and those that are kept from before the loop would go to local memory.
+#[gpu_only]
+#[inline(always)]
+fn lane_here<const D: usize>(lane: usize) -> usize {
+    if D <= 128 { lane } else { unmerged(lane as u32) as usize % 32 }
+}
+
 /// The scores of 16 rows by `8 E` keys.
 ///
 /// # Safety
@@ -39,7 +47,7 @@ pub unsafe fn multiply_keys<T: Multiplies, const D: usize, const E: usize>(
     k: *const u8,
     lane: usize,
 ) -> Tiles<E> {
-    let mut scores = Tiles::<E>::zeroed();
+    let (mut scores, lane) = (Tiles::<E>::zeroed(), lane_here::<D>(lane));
     // SAFETY: the caller's promise.
     unrolled!(D / 16, |step| unsafe { multiply_step::<T, D, E>(&mut scores, q, k, step, lane) });
     scores
@@ -91,6 +99,7 @@ pub unsafe fn multiply_values<
     v: *const u8,
     lane: usize,
 ) {
+    let lane = lane_here::<D>(lane);
     // SAFETY: the caller's promise.
     unrolled!(G, |sixteen| unsafe {
         add_values::<T, D, COLUMNS>(sums, weights[sixteen], v, 16 * sixteen, lane);
