@@ -3,6 +3,8 @@
 
 mod checks;
 
+use std::slice::from_ref;
+
 use candle_core::{DType, Device, Result, Tensor};
 use checks::values;
 use ferrowarp_candle::{
@@ -85,7 +87,7 @@ fn rows_are_those_of_the_cpu() -> Result<()> {
             let x = values(&[64, columns], 1)?.to_dtype(dtype)?;
             let weights =
                 [values(&[columns], 2)?.to_dtype(dtype)?, values(&[columns], 3)?.to_dtype(dtype)?];
-            same(&[x.clone()], |x| softmax_last_dim(&x[0]))?;
+            same(from_ref(&x), |x| softmax_last_dim(&x[0]))?;
             let [alpha, beta] = weights;
             same(&[x.clone(), alpha.clone()], |x| rms_norm(&x[0], &x[1], 1e-5))?;
             same(&[x, alpha, beta], |x| layer_norm(&x[0], &x[1], &x[2], 1e-5))?;
@@ -117,9 +119,9 @@ fn a_part_is_used_where_it_begins() -> Result<()> {
 /// With operations of candle's own between.
 fn rows_are_sorted_as_on_the_cpu() -> Result<()> {
     let x = values(&[5, 3, 701], 7)?;
-    same(&[x.clone()], |x| sort_last_dim(&x[0], true).map(|(values, _)| values))?;
-    same(&[x.clone()], |x| sort_last_dim(&x[0], false).map(|(_, indices)| indices))?;
-    same(&[x.clone()], |x| top_k_last_dim(&x[0], 7, true).map(|(_, indices)| indices))?;
+    same(from_ref(&x), |x| sort_last_dim(&x[0], true).map(|(values, _)| values))?;
+    same(from_ref(&x), |x| sort_last_dim(&x[0], false).map(|(_, indices)| indices))?;
+    same(from_ref(&x), |x| top_k_last_dim(&x[0], 7, true).map(|(_, indices)| indices))?;
     same(&[values(&[10_000], 8)?], |x| top_k_last_dim(&x[0], 50, false).map(|(values, _)| values))
 }
 
