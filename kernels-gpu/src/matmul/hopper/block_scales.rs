@@ -10,6 +10,7 @@ use crate::prelude::*;
 use cuda_std::access::{CacheLevel, prefetch};
 use cuda_std::gpu_only;
 use cuda_std::matrix::*;
+use cuda_std::warp::{lane_id, warp_shuffle_idx};
 
 /// Stages ahead of which the scales of rows are brought to the L2 cache. Every stage has others, as they are contiguous along the rows.
 const PREFETCHED: u32 = 6;
@@ -45,9 +46,12 @@ pub(super) struct BlockScales<'a> {
 
 impl<'a> BlockScales<'a> {
     /// Of consumer `own` in a pass.
+    ///
+    /// # Safety
+    /// All threads of the consumer call this together.
     #[gpu_only]
     #[inline(always)]
-    pub fn new(
+    pub unsafe fn new(
         problem: &Problem,
         (layouts, pointers): (&'a ScaleLayouts, Pointers),
         own: usize,
@@ -67,7 +71,12 @@ impl<'a> BlockScales<'a> {
         };
         let of_column = |block: usize| {
             let column = work.column as usize * WIDE + block * BLOCK;
-            at(layouts.b, pointers.b, column.min(problem.n as usize - 1) / BLOCK)
+            // All lanes have the same one, which ptxas must not see: it moves loads from uniform addresses to uniform registers at once, and so waits for them in the
+            // stage in which they start.
+            let line = (column.min(problem.n as usize - 1) / BLOCK) as u32;
+            // SAFETY: all lanes of the warp are here, and each asks itself.
+            let (line, _) = unsafe { warp_shuffle_idx(!0, line, lane_id(), 32) };
+            at(layouts.b, pointers.b, line as usize)
         };
         Self {
             layouts,
