@@ -43,7 +43,8 @@
 //! # Overlap
 //! Each rank's share of rows is cut into pieces, which travel on a stream of their own while others are multiplied. A cost model chooses how many:
 //! as many as leave each product enough tiles to fill the device twice. One piece is the form without overlap: the all-gather before one
-//! product of all rows, or the reduce-scatter after it. It is also what shares get that are too small to be multiplied by themselves.
+//! product of all rows, or the reduce-scatter after it. It is also what shares get that are too small to be multiplied by themselves, and all shares of more than two ranks: on four H200s
+//! pieces beside the products took longer than one exchange. `in_pieces` asks for them.
 //!
 //! An epilogue that reads [`Entry::row`](kernels_gpu::matmul::Entry::row) sees the row in the piece, and so needs one piece: then it is that in D.
 //!
