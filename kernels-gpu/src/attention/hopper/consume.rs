@@ -211,8 +211,8 @@ impl<C: Score> OwnRows<'_, C> {
             let mut weights = self.weights::<T, N, F>(&scores, at);
             let mut has_values = false;
             // ptxas hoists the second wait to the top of its basic block, and so the products with values end before the exponentials begin. With the wait in a
-            // block of its own, behind them, rows of 128 elements had 658 instead of 694 TFLOP/s on an H200: consumers that take turns fill the tensor cores better
-            // than one consumer's own products do.
+            // block of its own, behind them, rows of 64 elements had 502 instead of 548 TFLOP/s on an H200, and rows of 128 no more than they have: consumers that take
+            // turns fill the tensor cores better than one consumer's own products do.
             while at > first {
                 at -= 1;
                 self.begin_turn();

@@ -128,11 +128,9 @@ unsafe fn add<
         let q = queries_of(queries.wait(), own.own);
         own.begin_turn();
         multiply_keys::<E4m3, ROWS_OF_TILE, N, BOXES>(&mut scores, q, ring.wait());
-        own.end_turn::<ROWS_OF_TILE>();
-        ring.step();
+        (own.end_turn::<ROWS_OF_TILE>(), ring.step());
         scores.wait::<0>();
-        own.mask(&mut scores, at);
-        let (mut next, mut scales) = exchanged::<F>(&scores, rows, own.factor);
+        let (mut next, mut scales) = exchanged::<C, N, F>(own, &mut scores, rows, at);
         let weights = loop {
             // The products with the values of the previous block overlap the exponentials. ptxas hoists this wait to the top of its basic block: here that is the top
             // of the loop, next to the exponentials it would be before them.
@@ -150,12 +148,10 @@ unsafe fn add<
             parts.rescale(sums, scales);
             multiply_values::<D, BOXES, N, F, G>(sums, weights, ring.wait(), parts.blocks > 0);
             parts.blocks += 1;
-            ring.step();
-            own.end_turn::<ROWS_OF_TILE>();
+            (ring.step(), own.end_turn::<ROWS_OF_TILE>());
             scores.wait::<G>();
             release(ring, 2);
-            own.mask(&mut scores, at);
-            (next, scales) = exchanged::<F>(&scores, rows, own.factor);
+            (next, scales) = exchanged::<C, N, F>(own, &mut scores, rows, at);
         };
         parts.rescale(sums, scales);
         multiply_values::<D, BOXES, N, F, G>(sums, weights, ring.wait(), parts.blocks > 0);
@@ -294,7 +290,7 @@ where
     });
 }
 
-/// Exponentials of scores, times `2^SHIFT`, as left operands, rounded to nearest, with the halves of each register exchanged. Of the four numbers of a register,
+/// Exponentials of the scores of block `at`, masked, times `2^SHIFT`, as left operands, rounded to nearest, with the halves of each register exchanged. Of the four numbers of a register,
 /// two are of keys `8 e` and `8 e + 1` of a thread, and two of the next `e`: [`values`](super::values) have their keys in the same order. Also returns the factors
 /// of earlier exponentials, as [`Rows::exponentials`] does.
 ///
@@ -305,11 +301,17 @@ where
 /// As [`all`].
 #[gpu_only]
 #[inline(always)]
-unsafe fn exchanged<const F: usize>(
-    scores: &impl Scores,
+unsafe fn exchanged<C: Score, const N: usize, const F: usize>(
+    own: &OwnRows<'_, C>,
+    scores: &mut Accumulator<f32, N>,
     rows: &mut Rows,
-    factor: f32,
-) -> ([[u32; 4]; F], [f32; 2]) {
+    at: u32,
+) -> ([[u32; 4]; F], [f32; 2])
+where
+    Columns<N>: Width<f32>,
+{
+    own.mask(scores, at);
+    let factor = own.factor;
     // SAFETY: the caller's promise.
     let (scales, offsets) = unsafe { rows.raise(scores, factor) };
     let offsets = offsets.map(|offset| offset + SHIFT as f32);
