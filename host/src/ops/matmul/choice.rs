@@ -7,7 +7,8 @@
 //! leave many multiprocessors idle, the steps of its tiles, and of those of the previous round, are divided evenly among all blocks (stream-K), which
 //! exchange their sums through memory.
 //!
-//! The constants are fitted to 600 measurements on an H200, in cycles of 1.75 GHz.
+//! The constants are fitted to 170 measurements on an H200, those of stream-K and of small clusters to 700 later ones, in cycles of 1.75 GHz. Of the 40 row-major
+//! shapes among the latter, the model takes the fastest choice, within 1%, for 36, and one that is at most 2.3% slower for the rest.
 
 use std::fmt;
 
