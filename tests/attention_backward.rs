@@ -29,12 +29,12 @@ struct Way {
 
 const CHOSEN: Way = Way { kernel: None, deterministic: false };
 
-/// What this device has for rows of `depth` elements.
-fn ways(depth: usize) -> Vec<Way> {
+/// What this device has.
+fn ways() -> Vec<Way> {
     let warps = Way { kernel: Some(Kernel::Warps), deterministic: false };
     let hopper = Way { kernel: Some(Kernel::Hopper), deterministic: false };
     match gpu().info().compute_capability {
-        (9, 0) if depth <= 128 => vec![warps, hopper, Way { deterministic: true, ..hopper }],
+        (9, 0) => vec![warps, hopper, Way { deterministic: true, ..hopper }],
         _ => vec![warps],
     }
 }
@@ -84,8 +84,7 @@ fn check_backward<T: Element, C: AttentionKernel<T> + AttentionBackwardKernel<T>
     exact: impl Fn(f64, Place) -> (f64, f64),
     rng: &mut StdRng,
 ) {
-    let depth = case.q.layout.depth.max(case.v.layout.depth);
-    check_ways(case, score, exact, rng, &ways(depth));
+    check_ways(case, score, exact, rng, &ways());
 }
 
 /// [`check_backward`] in these ways.
@@ -295,7 +294,7 @@ fn check_capped(depth: usize) {
     let of_o = HeadsLayout::by_head([1, 1, 30, depth]);
     let d_o = Host::<bf16>::new(of_o, || rng.random_range(-1.0..1.0));
     let capped = SoftCap { band: Band::ALL, cap: 1.5 };
-    let found = ways(depth).into_iter().map(|way| backward(&case, &d_o, capped, way).unwrap());
+    let found = ways().into_iter().map(|way| backward(&case, &d_o, capped, way).unwrap());
     let rows = |host: &Host<bf16>, len: usize| -> Vec<Vec<f64>> {
         (0..len).map(|row| host.row(0, 0, row).to_vec()).collect()
     };
@@ -325,32 +324,18 @@ fn check_capped(depth: usize) {
 #[test]
 fn gradients_are_the_same_bits_again() {
     let mut rng = rng();
-    let case = Case::<bf16>::new([2, 4, 2, 170, 300, 64], &mut rng);
-    let d_o =
-        Host::<bf16>::new(HeadsLayout::by_head([2, 4, 170, 64]), || rng.random_range(-1.0..1.0));
-    for kernel in [None, Some(Kernel::Warps)] {
-        let bits = || {
-            let way = Way { kernel, deterministic: true };
-            let found = backward(&case, &d_o, Band::CAUSAL, way).unwrap();
-            found.map(|of| of.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
-        };
-        assert_eq!(bits(), bits());
-    }
-}
-
-#[test]
-fn gradients_of_long_rows_are_those_of_warps() {
-    let mut rng = rng();
-    let case = Case::<bf16>::new([1, 2, 1, 70, 150, 256], &mut rng);
-    let of_o = HeadsLayout::by_head([1, 2, 70, 256]);
-    let d_o = Host::<bf16>::new(of_o, || rng.random_range(-1.0..1.0));
-    let bits = |way| {
-        let found = backward(&case, &d_o, Band::CAUSAL, way).unwrap();
-        found.map(|of| of.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
-    };
-    let of_warps = bits(Way { kernel: Some(Kernel::Warps), deterministic: false });
-    for way in [CHOSEN, Way { deterministic: true, ..CHOSEN }] {
-        assert_eq!(bits(way), of_warps, "{way:?}");
+    for [queries, keys, depth] in [[170, 300, 64], [130, 200, 192], [130, 200, 256]] {
+        let case = Case::<bf16>::new([2, 4, 2, queries, keys, depth], &mut rng);
+        let of_o = HeadsLayout::by_head([2, 4, queries, depth]);
+        let d_o = Host::<bf16>::new(of_o, || rng.random_range(-1.0..1.0));
+        for kernel in [None, Some(Kernel::Warps)] {
+            let bits = || {
+                let way = Way { kernel, deterministic: true };
+                let found = backward(&case, &d_o, Band::CAUSAL, way).unwrap();
+                found.map(|of| of.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+            };
+            assert_eq!(bits(), bits());
+        }
     }
 }
 
@@ -362,7 +347,7 @@ fn gradients_of_what_sees_nothing_are_zero() {
         let case = Case::<bf16>::new([1, 1, 1, 100, 40, depth], &mut rng);
         let of_o = HeadsLayout::by_head([1, 1, 100, depth]);
         let d_o = Host::<bf16>::new(of_o, || rng.random_range(-1.0..1.0));
-        for way in ways(depth) {
+        for way in ways() {
             let [d_q, ..] = backward(&case, &d_o, Band::CAUSAL, way).unwrap();
             assert!(d_q[..60 * depth].iter().all(|x| *x == bf16::ZERO), "{way:?}");
             assert!(d_q[60 * depth..].iter().any(|x| *x != bf16::ZERO), "{way:?}");
@@ -396,16 +381,10 @@ fn gradients_that_do_not_fit_are_refused() {
     let case = Case::<bf16>::new([1, 1, 1, 4, 4, 64], &mut rng);
     let reason = refusal(&case, HeadsLayout::by_head([1, 1, 3, 64]));
     assert!(reason.contains("queries are 1 × 1 × 4 × 64"), "{reason}");
-    // Rows of 6 bytes, long rows, and a kernel that there is for the forward pass alone.
+    // Rows of 6 bytes, and a kernel that there is for the forward pass alone.
     let short = Case::<bf16>::new([1, 1, 1, 4, 4, 3], &mut rng);
-    let long = Case::<bf16>::new([1, 1, 1, 4, 4, 192], &mut rng);
-    let of_long = match gpu().info().compute_capability {
-        (9, 0) => "rows of at most 128 elements, and these are filled up to 192",
-        _ => "Hopper is not a kernel",
-    };
     for (case, kernel, expected) in [
         (&short, Kernel::Hopper, "Hopper is not a kernel"),
-        (&long, Kernel::Hopper, of_long),
         (&case, Kernel::FewRows, "FewRows is not"),
     ] {
         let d_o = Host::<bf16>::new(HeadsLayout::by_head(case.q.layout.sizes()), || 1.0);

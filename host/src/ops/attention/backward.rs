@@ -19,9 +19,6 @@ use crate::ops::scratch::{Scratch, size_of_parts};
 use crate::ops::views::{As, AsMut};
 use crate::stream::{AsStream, Stream};
 
-/// Elements of the longest rows that [`Kernel::Hopper`] takes.
-const MOST_OF_HOPPER: usize = form::HOPPER_DEPTHS[form::HOPPER_DEPTHS.len() - 1];
-
 /// What the forward pass read and gave, and the gradient of its results.
 #[derive(Clone, Copy, Debug)]
 pub struct Backward<'a, T: Pod> {
@@ -53,7 +50,7 @@ pub struct Gradients<'a, T: Pod> {
 ///
 /// Rows are filled up with zeros to 64, 128, 192 or 256 elements.
 ///
-/// On Hopper one kernel computes all three for rows of at most 128 elements, if the copy engine can address the tensors: its blocks add the gradients of the queries up in `f32`, atomically and in any order, so that
+/// On Hopper one kernel computes all three, if the copy engine can address the tensors: its blocks add the gradients of the queries up in `f32`, atomically and in any order, so that
 /// their last bits differ from run to run. [`Options::deterministic`] gives the additions an order, and takes longer. Gradients of keys and values, and all gradients
 /// elsewhere, have the same bits in every run. [`Options::kernel`] chooses between [`Kernel::Hopper`] and [`Kernel::Warps`]. Weights and gradients of scores are rounded to
 /// the type of the elements before they are multiplied.
@@ -77,7 +74,7 @@ where
     let (problem, depth) = prepare(&forward, &gradients, &options)?;
     same_len(OPERATION, problem.forward.all_queries(), lse.len())?;
     let machine = Machine::of(stream.inner().context().info());
-    let kernel = choose(&machine, &forward, &problem, depth, options.set.kernel)?;
+    let kernel = choose(&machine, &forward, &problem, options.set.kernel)?;
     let (len, maps) = match kernel {
         Kernel::Hopper => {
             (hopper::Scratch::of(&problem).len(), maps(stream, &forward, &problem, depth)?)
@@ -111,8 +108,7 @@ where
     Ok(())
 }
 
-/// The scratch of [`attention_backward_into`] for queries and values of these layouts, in bytes: at most two numbers for each query and, for rows that have a kernel of Hopper, the sums
-/// of its gradients in `f32`.
+/// The scratch of [`attention_backward_into`] for queries and values of these layouts, in bytes: at most two numbers for each query and the sums of its gradients in `f32`.
 #[must_use]
 pub fn backward_scratch_bytes<C>(
     q: &HeadsLayout,
@@ -130,11 +126,7 @@ pub fn backward_scratch_bytes<C>(
         ..Problem::default()
     };
     let problem = BackwardProblem { forward, ..BackwardProblem::default() };
-    let len = match q.depth.max(v.depth) <= MOST_OF_HOPPER {
-        true => hopper::Scratch::of(&problem).len(),
-        false => forward.all_queries(),
-    };
-    size_of_parts(&[len * size_of::<f32>()])
+    size_of_parts(&[hopper::Scratch::of(&problem).len() * size_of::<f32>()])
 }
 
 /// The kernels, in order, and the blocks of each.
@@ -169,10 +161,9 @@ fn choose<T: Half>(
     machine: &Machine,
     forward: &Backward<'_, T>,
     problem: &BackwardProblem,
-    depth: usize,
     asked: Option<Kernel>,
 ) -> GpuResult<Kernel> {
-    let (of, is_short) = (&problem.forward, depth <= MOST_OF_HOPPER);
+    let of = &problem.forward;
     let [of_queries, of_keys] = extents(of);
     let Backward { q, k, v, o, d_o } = forward;
     let has_addresses = of_queries.into_iter().chain(of_keys).all(|extent| extent > 0)
@@ -182,17 +173,14 @@ fn choose<T: Half>(
         && is_addressed(o.address(), HALF_BYTES, of.o, of_queries)
         && is_addressed(d_o.address(), HALF_BYTES, problem.d_o, of_queries);
     let reason = match asked {
-        None if machine.has_warpgroups && is_short && has_addresses => return Ok(Kernel::Hopper),
+        None if machine.has_warpgroups && has_addresses => return Ok(Kernel::Hopper),
         None | Some(Kernel::Warps) => return Ok(Kernel::Warps),
-        Some(Kernel::Hopper) if !machine.has_warpgroups => "this device has no `wgmma`".into(),
-        Some(Kernel::Hopper) if !is_short => format!(
-            "it takes rows of at most {MOST_OF_HOPPER} elements, and these are filled up to {depth}; `Warps` takes them"
-        ),
+        Some(Kernel::Hopper) if !machine.has_warpgroups => "this device has no `wgmma`",
         Some(Kernel::Hopper) if has_addresses => return Ok(Kernel::Hopper),
         Some(Kernel::Hopper) => {
-            "the copy engine takes rows, heads and batches at multiples of 16 bytes, and at least one query and one key".into()
+            "the copy engine takes rows, heads and batches at multiples of 16 bytes, and at least one query and one key"
         }
-        Some(Kernel::FewRows) => "the backward pass has `Hopper` and `Warps`".into(),
+        Some(Kernel::FewRows) => "the backward pass has `Hopper` and `Warps`",
     };
     let kernel = asked.unwrap_or(Kernel::Warps);
     Err(wrong(format!("{kernel:?} is not a kernel for this: {reason}")))
@@ -207,7 +195,7 @@ fn maps<T: Half>(
 ) -> GpuResult<[MapWords; 4]> {
     let of = &problem.forward;
     let [of_queries, of_keys] = extents(of);
-    let (tile, keys) = (hopper::queries_of_tile(depth) as u32, hopper::KEYS as u32);
+    let (tile, keys) = (hopper::queries_of_tile(depth) as u32, hopper::keys_of_tile(depth) as u32);
     let Backward { q, k, v, d_o, .. } = forward;
     let of_queries = |address, strides, depth| {
         let mapped =

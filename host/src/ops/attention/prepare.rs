@@ -50,7 +50,7 @@ impl Machine {
 /// A kernel of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// Warpgroups, and the copy engine: tiles of 128 rows, or of 192 where these have 64 elements, on Hopper. In the backward pass of at most 128 elements.
+    /// Warpgroups, and the copy engine: tiles of 128 rows, or of 192 where these have 64 elements, on Hopper.
     Hopper,
     /// Warps: tiles of 64 rows.
     Warps,

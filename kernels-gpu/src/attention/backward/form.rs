@@ -22,8 +22,6 @@ pub const FINISH: usize = 5000;
 
 /// Elements of a row that kernels are made for; shorter rows are filled up with zeros.
 pub const DEPTHS: [usize; 4] = [64, 128, 192, 256];
-/// Those that [`hopper`] is made for.
-pub const HOPPER_DEPTHS: [usize; 2] = [64, 128];
 
 /// Threads of a block.
 #[must_use]
@@ -71,7 +69,7 @@ pub trait AttentionBackwardKernel<T: Pod>: Score {
     ///
     /// # Safety
     /// As the form's function has it: [`delta::add`](super::delta::add), [`queries::add`](super::queries::add), [`keys::add`](super::keys::add),
-    /// [`hopper::prepare()`], [`hopper::add`] or [`hopper::finish()`].
+    /// [`hopper::prepare()`], [`hopper::add`], [`hopper::add_wide`] or [`hopper::finish()`].
     #[allow(clippy::too_many_arguments)]
     unsafe fn launch<L: Launch>(
         self,
@@ -103,7 +101,7 @@ macro_rules! attention_backward_kernels {
         /// # Safety
         /// As the form's function has it.
         #[::cuda_std::kernel(
-            0, 1064, 1128, 1192, 1256, 2064, 2128, 2192, 2256, 3064, 3128, 4000, 5000,
+            0, 1064, 1128, 1192, 1256, 2064, 2128, 2192, 2256, 3064, 3128, 3192, 3256, 4000, 5000,
             block = $crate::attention::backward::form::threads(FORM),
             min_blocks = 1,
             dynamic_shared = $crate::attention::backward::form::shared(FORM)
@@ -142,8 +140,7 @@ macro_rules! attention_backward_kernels {
                 d_k: d_k.as_mut_ptr(),
                 d_v: d_v.as_mut_ptr(),
             };
-            let factor = $crate::attention::factor_of::<$c>(&problem.forward);
-            let (score, work) = ((score, factor), (&schedule, &problem));
+            let (score, work) = ((score, $crate::attention::factor_of::<$c>(&problem.forward)), (&schedule, &problem));
             // SAFETY: the caller's promise.
             unsafe {
                 match FORM {
@@ -158,13 +155,14 @@ macro_rules! attention_backward_kernels {
                     2256 => keys::add::<$t, $c, 256, 32, 4, 2>(operands, &problem, score),
                     // `wgmma` is an instruction of this architecture alone; the host launches these forms nowhere else.
                     #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    3064 => hopper::add::<$t, $c, 64, 1, 8, 128, 8>(maps, &problem, operands, score),
-                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    3128 => hopper::add::<$t, $c, 128, 2, 16, 64, 4>(maps, &problem, operands, score),
-                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    4000 => hopper::prepare::<$t>(&problem, operands),
-                    #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90a"))]
-                    5000 => hopper::finish::<$t>(&problem, operands),
+                    3000.. => match FORM {
+                        3064 => hopper::add::<$t, $c, 64, 1, 8, 128, 8>(maps, &problem, operands, score),
+                        3128 => hopper::add::<$t, $c, 128, 2, 16, 64, 4>(maps, &problem, operands, score),
+                        3192 => hopper::add_wide::<$t, $c, 192, 3, 24>(maps, &problem, operands, score),
+                        3256 => hopper::add_wide::<$t, $c, 256, 4, 32>(maps, &problem, operands, score),
+                        4000 => hopper::prepare::<$t>(&problem, operands),
+                        _ => hopper::finish::<$t>(&problem, operands),
+                    },
                     _ => {}
                 }
             }
@@ -212,6 +210,8 @@ macro_rules! attention_backward_kernels {
                         2256 => launch!(2256),
                         3064 => launch!(3064),
                         3128 => launch!(3128),
+                        3192 => launch!(3192),
+                        3256 => launch!(3256),
                         4000 => launch!(4000),
                         5000 => launch!(5000),
                         _ => launch!(0),

@@ -362,11 +362,28 @@ pub(in crate::attention) unsafe fn multiply_keys<
     Columns<N>: Instruction<T, T, f32>,
 {
     let k = Descriptor::of_rows(keys.cast::<Tile<[[u8; SPAN]; N], Swizzle128>>(), 0);
+    // SAFETY: the caller's promise.
+    unsafe { multiply_rows::<T, N, BOXES>(scores, [q, k], [R, N]) };
+}
+
+/// Starts to multiply rows and rows, of tiles of so many `rows`: as many groups as there are boxes.
+///
+/// # Safety
+/// As [`all`]; the rows are there.
+#[gpu_only]
+#[inline(always)]
+pub(in crate::attention) unsafe fn multiply_rows<T, const N: usize, const BOXES: usize>(
+    products: &mut Accumulator<f32, N>,
+    [a, b]: [Descriptor; 2],
+    rows: [usize; 2],
+) where
+    Columns<N>: Instruction<T, T, f32>,
+{
     unrolled!(BOXES, |part| {
-        let q = q.advanced((part * R * SPAN) as u32);
-        let k = k.advanced((part * N * SPAN) as u32);
+        let a = a.advanced((part * rows[0] * SPAN) as u32);
+        let b = b.advanced((part * rows[1] * SPAN) as u32);
         // SAFETY: the caller's promise.
-        unsafe { scores.multiply_operands::<T, T, 4, false, false>([q, k], part > 0) };
+        unsafe { products.multiply_operands::<T, T, 4, false, false>([a, b], part > 0) };
     });
 }
 

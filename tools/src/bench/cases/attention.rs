@@ -75,9 +75,9 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     for sizes in scale.pick(small.clone(), vec![of_steps], vec![of_steps]) {
         cases.extend(steps(sizes));
     }
-    let of_long_rows = [4, 8, 8, 4096, 4096, 256];
-    let quick = vec![long, of_long_rows];
-    for sizes in scale.pick(small, quick, vec![long, shared, of_depth(64), of_long_rows]) {
+    let [of_192, of_256] = [192, 256].map(|depth| [4, 8, 8, 4096, 4096, depth]);
+    let quick = vec![long, of_192, of_256];
+    for sizes in scale.pick(small, quick, vec![long, shared, of_depth(64), of_192, of_256]) {
         let is_long = sizes[3] == 8192;
         for (form, band) in [("gradients", Band::ALL), ("gradients-causal", Band::CAUSAL)] {
             let case = backward(form, band, sizes, false, move |_| band, |_, _| 1.0);

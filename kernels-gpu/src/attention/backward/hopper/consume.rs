@@ -3,26 +3,25 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::{BackwardProblem, Operands};
-use super::barriers::{FREE, FULL, OF_SUMS, SCORES};
-use super::tile::{Place, Tile};
-use super::{Block, KEYS, STAGES};
-use crate::attention::dropout::{self, keeps, kept_or_zero};
+use super::STAGES;
+use super::block::Block;
+use super::block::barriers::{FREE, FULL, OF_SUMS, SCORES};
+use super::scores::ThreadScores;
+use super::tile::Tile;
 use crate::attention::hopper::consume::{multiply_keys, multiply_values, release};
 use crate::attention::hopper::{Half, KeyTile, SPAN};
 use crate::attention::output::OutputRow;
-use crate::attention::scores::left_operands;
-use crate::attention::softmax::exp2_flushed;
-use crate::attention::{Keys, Place as PlaceOfScore, Score, factor_before, factor_of_kept};
-use crate::matmul::Value;
+use crate::attention::{Problem, RowStrides, Score, Segment, factor_of_kept};
 use crate::prelude::*;
 use cuda_std::copy::{Tile as Matrix, *};
 use cuda_std::matrix::*;
-use cuda_std::unroll::build;
 use cuda_std::vector::Vec4;
 use cuda_std::{gpu_only, unrolled};
 
+/// Keys of a tile: 64 of each consumer.
+const KEYS: usize = 2 * ROWS;
 /// Threads of both consumers.
-const BOTH: u32 = 2 * WARPGROUP as u32;
+pub(super) const BOTH: u32 = 2 * WARPGROUP as u32;
 
 /// Computes the gradients of this consumer's keys and values, and its share of those of the queries.
 ///
@@ -39,9 +38,9 @@ pub(super) unsafe fn all<
     const M: usize,
     const F: usize,
 >(
-    block: Block<BOXES, M>,
+    block: Block<KEYS, BOXES, M, STAGES>,
     problem: &BackwardProblem,
-    tile: &Tile,
+    tile: &Tile<KEYS, M>,
     operands: Operands<'_, T>,
     (score, factor): (C, f32),
     own: usize,
@@ -55,34 +54,28 @@ pub(super) unsafe fn all<
     let thread = thread_in_warpgroup();
     let (row, column) = Accumulator::<f32, D>::position(thread, 0);
     let key = tile.index * KEYS as u32 + (own * ROWS + row) as u32;
-    let consumer = Consumer { block, problem, tile, score, factor, own, thread, key, column };
+    let scores = ThreadScores { problem, tile, score, factor, key, column };
+    let consumer = Consumer { block, scores, own, thread };
     let (mut d_k, mut d_v) = (Accumulator::<f32, D>::zeroed(), Accumulator::<f32, D>::zeroed());
     // SAFETY: the caller's promise.
     unsafe {
         if tile.len() > 0 {
             consumer.add::<T, D, F>(&mut d_k, &mut d_v);
         }
-        let sums = ([&d_k, &d_v], factor_of_kept(score));
-        write::<T, D, E, 0>(sums, problem, tile, operands, key, column);
-        write::<T, D, E, 1>(sums, problem, tile, operands, key + 8, column);
+        let rows = (tile.batch.keys, tile.kv_head);
+        Output::of_keys(problem, operands).write::<D, E>(&d_k, rows, (key, column));
+        Output::of_values(problem, operands, score).write::<D, E>(&d_v, rows, (key, column));
     }
 }
 
-/// A thread of a consumer. Of scores, rows are keys and columns are queries: it has two keys, eight apart, and pairs of neighbouring queries.
+/// A thread of a consumer. Of its scores, rows are the consumer's keys and columns are queries.
 #[derive(Clone, Copy)]
 struct Consumer<'a, C, const BOXES: usize, const M: usize> {
-    block: Block<BOXES, M>,
-    problem: &'a BackwardProblem,
-    tile: &'a Tile,
-    score: C,
-    /// Factor of scores in exponents to base 2.
-    factor: f32,
+    block: Block<KEYS, BOXES, M, STAGES>,
+    scores: ThreadScores<'a, C, KEYS, M, M>,
     /// Which consumer, and which of its threads.
     own: usize,
     thread: usize,
-    /// The thread's first key, and its first query in a tile.
-    key: u32,
-    column: usize,
 }
 
 impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
@@ -104,7 +97,8 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
         Columns<D>: Instruction<T, T, f32>,
         Columns<64>: Instruction<T, T, f32>,
     {
-        let Self { block, tile, .. } = *self;
+        let Self { block, scores: of_thread, .. } = *self;
+        let tile = of_thread.tile;
         // SAFETY: the caller's promise. A stage is released when the products with it are done; its numbers were read before the barrier of both consumers.
         unsafe {
             let (mut keys, mut queries, mut results) =
@@ -126,11 +120,11 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
                     _ => scores.wait::<2>(),
                 }
                 let numbers = block.numbers(at).cast_const();
-                let slopes = self.weights(&mut scores, numbers, place);
+                let slopes = of_thread.weights(&mut scores, numbers, place);
                 gradients.wait::<0>();
-                let bits = self.kept(place);
-                let [weights, gradients] =
-                    self.operands::<T, F>(&mut scores, &mut gradients, &slopes, numbers, bits);
+                let bits = of_thread.kept(place);
+                let both = (&mut scores, &mut gradients, &slopes);
+                let [weights, gradients] = of_thread.operands::<T, F>(both, numbers, bits);
                 self.store_gradients::<F>(at, gradients);
                 multiply_values::<T, M, BOXES, D, F>(d_v, weights, d_o, true);
                 // `wgmma` of both consumers reads what these threads stored.
@@ -142,7 +136,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
                 sums.wait::<1>();
                 release(&results, 0);
                 results.step();
-                self.store_sums(at, &sums);
+                store_sums(block, (self.own, self.thread), (at, true), &sums);
                 d_k.wait::<0>();
                 d_v.wait::<0>();
                 release(&queries, 0);
@@ -158,147 +152,6 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     #[inline(always)]
     fn rows_of(&self, tile: *const KeyTile<KEYS, BOXES>) -> Descriptor {
         Descriptor::of_rows(tile.cast::<Matrix<[[u8; SPAN]; KEYS], Swizzle128>>(), self.own * ROWS)
-    }
-
-    /// Replaces scores by weights. Returns the derivatives of what the functor makes of scores.
-    ///
-    /// # Safety
-    /// The logarithms of the queries are at `numbers`.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn weights(
-        &self,
-        scores: &mut Accumulator<f32, M>,
-        numbers: *const f32,
-        place: Place,
-    ) -> Accumulator<f32, M>
-    where
-        Columns<M>: Width<f32>,
-    {
-        let slopes = self.apply(scores, place);
-        let (first, end) = self.tile.whole;
-        if place.index < first || place.index >= end {
-            self.mask(scores, place);
-        }
-        scores.map(|index, score| {
-            // SAFETY: the caller's promise.
-            let lse = unsafe { self.number(numbers, index) };
-            exp2_flushed(score.mul_add(self.factor, -lse))
-        });
-        slopes
-    }
-
-    /// Weights, and the gradients of scores, as left operands of products; those are 0 where they are dropped.
-    ///
-    /// # Safety
-    /// The sums `delta` of the queries are after `M` numbers.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn operands<T: Half, const F: usize>(
-        &self,
-        weights: &mut Accumulator<f32, M>,
-        gradients: &mut Accumulator<f32, M>,
-        slopes: &Accumulator<f32, M>,
-        numbers: *const f32,
-        bits: u64,
-    ) -> [[[u32; 4]; F]; 2]
-    where
-        Columns<M>: Width<f32>,
-    {
-        let deltas = numbers.wrapping_add(M);
-        if C::DROPS {
-            let of_kept = factor_of_kept(self.score);
-            gradients.map(|index, number| kept_or_zero(number * of_kept, keeps(bits, index)));
-        }
-        gradients.combine(weights, |index, gradient, weight| {
-            // SAFETY: the caller's promise.
-            let delta = unsafe { self.number(deltas, index) };
-            weight * (gradient - delta)
-        });
-        if C::CHANGES {
-            gradients.combine(slopes, |_, gradient, slope| gradient * slope);
-        }
-        if C::DROPS {
-            weights.map(|index, weight| kept_or_zero(weight, keeps(bits, index)));
-        }
-        [left_operands::<T, F>(weights), left_operands::<T, F>(gradients)]
-    }
-
-    /// Which weights of a tile of queries are kept.
-    ///
-    /// # Safety
-    /// As [`all`].
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn kept(&self, at: Place) -> u64 {
-        let head = self.problem.forward.head_of_all(self.tile.batch.index, at.head);
-        let query = at.index * M as u32 + self.column as u32;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match M {
-                64 => dropout::of_keys::<C, 8>(self.score, head, (query, self.key)),
-                _ => dropout::of_keys::<C, 16>(self.score, head, (query, self.key)),
-            }
-        }
-    }
-
-    /// The number of the query of a score. Those of a pair of queries are loaded together.
-    ///
-    /// # Safety
-    /// There are `M` numbers, in shared memory.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn number(&self, numbers: *const f32, index: usize) -> f32 {
-        // SAFETY: the caller's promise; columns are even.
-        let pair = unsafe { numbers.add(index / 4 * 8 + self.column).cast::<u64>().read() };
-        f32::unpair(pair)[index % 2]
-    }
-
-    /// Makes of scores what counts. Returns the derivatives.
-    #[gpu_only]
-    #[inline(always)]
-    fn apply(&self, scores: &mut Accumulator<f32, M>, at: Place) -> Accumulator<f32, M>
-    where
-        Columns<M>: Width<f32>,
-    {
-        let mut slopes = Accumulator::<f32, M>::zeroed();
-        if C::CHANGES {
-            let batch = &self.tile.batch;
-            let first = at.index * M as u32 + self.column as u32;
-            let place = |index: usize| {
-                let query = first + query_of(index);
-                let own = query as i32 + batch.keys.len as i32 - batch.queries.len as i32;
-                let key = self.key + 8 * (index as u32 / 2 % 2);
-                PlaceOfScore { batch: batch.index, head: at.head, query, key, own }
-            };
-            let scale = self.problem.forward.scale;
-            slopes.combine(scores, |at, _, sum| self.score.slope(sum * scale, place(at)));
-            let before = factor_before::<C>(&self.problem.forward);
-            scores.map(|at, sum| self.score.apply(sum * before, place(at)));
-        }
-        slopes
-    }
-
-    /// Gives keys that a query does not see, and rows past the last key, negative infinity.
-    #[gpu_only]
-    #[inline(always)]
-    fn mask(&self, scores: &mut Accumulator<f32, M>, place: Place)
-    where
-        Columns<M>: Width<f32>,
-    {
-        let lengths = self.tile.batch.lengths();
-        let query = place.index * M as u32 + self.column as u32;
-        // Queries relative to the first one of the thread.
-        let seen = [0, 8].map(|below| {
-            let key = self.key + below;
-            let Keys { first, end } = self.score.band().of_key(key, lengths);
-            let end = if key < lengths.keys { end } else { 0 };
-            [first.saturating_sub(query), end.saturating_sub(query)]
-        });
-        scores.map(|index, score| {
-            let ([first, end], query) = (seen[index / 2 % 2], query_of(index));
-            if query >= first && query < end { score } else { f32::NEG_INFINITY }
-        });
     }
 
     /// Stores gradients of scores, transposed: rows of keys for each query.
@@ -349,65 +202,99 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             unsafe { sums.multiply_operands::<T, T, 4, false, true>([a, b], half > 0) };
         });
     }
+}
 
-    /// Leaves gradients of queries for the warp that adds them.
-    ///
-    /// # Safety
-    /// As [`all`]; the products are done.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn store_sums(&self, at: u32, sums: &Accumulator<f32, 64>) {
-        let barrier = at % STAGES as u32 * 2 + self.own as u32;
-        let to = self.block.sums(at, self.own).cast::<Vec4<f32>>().wrapping_add(self.thread);
-        // SAFETY: the caller's promise.
-        unsafe {
-            if at >= STAGES as u32 {
-                // The sums of an earlier tile have been read.
-                sync_at_barrier(FREE + barrier, OF_SUMS);
-            }
+/// Leaves gradients of queries, the consumer's sums number `number`, for the warp that adds them.
+///
+/// # Safety
+/// As [`all`]; the products are done.
+#[gpu_only]
+#[inline(always)]
+pub(super) unsafe fn store_sums<
+    const KEYS: usize,
+    const BOXES: usize,
+    const M: usize,
+    const O: usize,
+>(
+    block: Block<KEYS, BOXES, M, O>,
+    (own, thread): (usize, usize),
+    (number, gives): (u32, bool),
+    sums: &Accumulator<f32, 64>,
+) {
+    let stages = block.stages_of_sums() as u32;
+    let stage = number % stages;
+    let barrier = 2 * stage + own as u32;
+    let to = block.sums(stage, own).cast::<Vec4<f32>>().wrapping_add(thread);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if number >= stages {
+            // The earlier sums of the stage have been read.
+            sync_at_barrier(FREE + barrier, OF_SUMS);
+        }
+        if gives {
             unrolled!(8, |eight| {
                 let ([a, b], [c, d]) = (sums.pair(4 * eight), sums.pair(4 * eight + 2));
                 to.wrapping_add(WARPGROUP * eight).write(Vec4::new(a, b, c, d));
             });
             fence_proxy_async_shared();
-            arrive_at_barrier(FULL + barrier, OF_SUMS);
         }
+        arrive_at_barrier(FULL + barrier, OF_SUMS);
     }
 }
 
-/// The query of a score, relative to the first of the thread.
-#[inline(always)]
-const fn query_of(index: usize) -> u32 {
-    (index / 4 * 8 + index % 2) as u32
+/// Where gradients of keys or of values go.
+pub(super) struct Output<T> {
+    to: *mut T,
+    strides: RowStrides,
+    /// Elements of a row.
+    depth: u32,
+    /// Factor of the sums.
+    factor: f32,
 }
 
-/// Writes a thread's part of one of its two rows, if that is inside.
-///
-/// # Safety
-/// Each row is four lanes', each of which writes columns of its own.
-#[gpu_only]
-#[inline(always)]
-unsafe fn write<T: Half, const D: usize, const EIGHTS: usize, const BELOW: usize>(
-    ([d_k, d_v], of_kept): ([&Accumulator<f32, D>; 2], f32),
-    problem: &BackwardProblem,
-    tile: &Tile,
-    to: Operands<'_, T>,
-    key: u32,
-    column: usize,
-) where
-    Columns<D>: Width<f32>,
-{
-    let (forward, rows) = (&problem.forward, tile.batch.keys);
-    if key >= rows.len {
-        return;
+impl<T: Half> Output<T> {
+    /// Of keys.
+    #[inline(always)]
+    pub fn of_keys(problem: &BackwardProblem, operands: Operands<'_, T>) -> Self {
+        let Problem { depth, scale, .. } = problem.forward;
+        Self { to: operands.d_k, strides: problem.d_k, depth, factor: scale }
     }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let to_k = to.d_k.add(rows.index(problem.d_k, tile.kv_head, key));
-        let to_v = to.d_v.add(rows.index(problem.d_v, tile.kv_head, key));
-        OutputRow::new(to_k, forward.scale, forward.depth as usize)
-            .write::<EIGHTS>(column, |eight| d_k.pair(4 * eight + 2 * BELOW));
-        OutputRow::new(to_v, of_kept, forward.value_depth as usize)
-            .write::<EIGHTS>(column, |eight| d_v.pair(4 * eight + 2 * BELOW));
+
+    /// Of values.
+    #[inline(always)]
+    pub fn of_values(
+        problem: &BackwardProblem,
+        operands: Operands<'_, T>,
+        score: impl Score,
+    ) -> Self {
+        let (depth, factor) = (problem.forward.value_depth, factor_of_kept(score));
+        Self { to: operands.d_v, strides: problem.d_v, depth, factor }
+    }
+
+    /// Writes a thread's sums, from `key` and `column` on: two rows, eight apart, those of them that are inside.
+    ///
+    /// # Safety
+    /// The rows are those of the tensor and the head; each is four lanes', each of which writes columns of its own.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn write<const D: usize, const EIGHTS: usize>(
+        &self,
+        sums: &Accumulator<f32, D>,
+        (rows, head): (Segment, u32),
+        (key, column): (u32, usize),
+    ) where
+        Columns<D>: Width<f32>,
+    {
+        unrolled!(2, |below| {
+            let key = key + 8 * below as u32;
+            if key < rows.len {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let to = self.to.add(rows.index(self.strides, head, key));
+                    OutputRow::new(to, self.factor, self.depth as usize)
+                        .write::<EIGHTS>(column, |eight| sums.pair(4 * eight + 2 * below));
+                }
+            }
+        });
     }
 }

@@ -3,7 +3,7 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::{BLOCK, BackwardProblem, Operands};
-use super::{ELEMENTS, Scratch};
+use super::{ELEMENTS, Scratch, rounds};
 use crate::attention::Segment;
 use crate::attention::hopper::Half;
 use crate::prelude::*;
@@ -16,10 +16,11 @@ const SIXTEEN: usize = 16;
 /// How many times it does.
 const TIMES: usize = ELEMENTS / SIXTEEN / BLOCK;
 
-/// Blocks: one for each tile of queries.
+/// Blocks: one for each round of each tile of queries.
 #[must_use]
 pub const fn blocks(problem: &BackwardProblem) -> u64 {
-    Scratch::of(problem).all_tiles() as u64
+    let scratch = Scratch::of(problem);
+    (scratch.all_tiles() * rounds(scratch.depth)) as u64
 }
 
 /// Multiplies the sums by the scale, and rounds them.
@@ -29,12 +30,14 @@ pub const fn blocks(problem: &BackwardProblem) -> u64 {
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn finish<T: Half>(problem: &BackwardProblem, operands: Operands<'_, T>) {
-    let (scratch, tile) = (Scratch::of(problem), thread::block_idx_x());
-    let (batch, head, first) = scratch.place(problem, operands.batches, tile);
+    let scratch = Scratch::of(problem);
+    let (rounds, block) = (rounds(scratch.depth), thread::block_idx_x() as usize);
+    let (batch, head, first) = scratch.place(problem, operands.batches, (block / rounds) as u32);
+    let first_column = block % rounds * 128;
     let thread = thread::index_in_block() as usize;
     // SAFETY: the caller's promise; each thread has elements of its own.
     unsafe {
-        let sums = operands.delta.add(scratch.sums() + tile as usize * ELEMENTS);
+        let sums = operands.delta.add(scratch.sums() + block * ELEMENTS);
         let sums = sums.cast_const().cast::<Vec4<f32>>();
         // All loads before the first store.
         let fours: [[Vec4<f32>; 4]; TIMES] = build(|time| {
@@ -43,7 +46,7 @@ pub unsafe fn finish<T: Half>(problem: &BackwardProblem, operands: Operands<'_, 
         });
         each::<TIMES>(|time| {
             let Sixteen { row, column, .. } = Sixteen::new(time * BLOCK + thread, scratch.depth);
-            let (query, fours) = (first + row as u32, fours[time]);
+            let (query, column, fours) = (first + row as u32, first_column + column, fours[time]);
             let at = (batch.queries, head, query, column);
             write(problem, operands.d_q, at, fours.map(|four| [four.x, four.y]));
             let at = (batch.queries, head, query + 8, column);
@@ -52,17 +55,17 @@ pub unsafe fn finish<T: Half>(problem: &BackwardProblem, operands: Operands<'_, 
     }
 }
 
-/// Eight columns of two rows of a tile, eight apart, of which four lanes of a consumer had sums.
+/// Eight columns of two rows of a round, eight apart, of which four lanes of a consumer had sums.
 struct Sixteen {
     /// Where the first lane's sums of these begin, in fours; those of the other lanes follow.
     from: usize,
-    /// The first row, and the first column.
+    /// The first row, and the first of the round's columns.
     row: usize,
     column: usize,
 }
 
 impl Sixteen {
-    /// Number `index` of a tile. Those of eight neighbouring indices are in the same rows.
+    /// Number `index` of a round. Those of eight neighbouring indices are in the same rows.
     #[inline(always)]
     const fn new(index: usize, depth: usize) -> Self {
         let (eight, pair, own) = (index % 8, index / 8 % 32, index / 256);
@@ -70,7 +73,7 @@ impl Sixteen {
         let row = pair / 8 * 16 + pair % 8;
         let from = own * (ELEMENTS / 2 / 4) + eight * 128 + pair / 8 * 32 + pair % 8 * 4;
         // A consumer has 64 columns of all rows, or 64 rows.
-        let (row, column) = if depth == 128 { (row, 64 * own) } else { (row + 64 * own, 0) };
+        let (row, column) = if depth > 64 { (row, 64 * own) } else { (row + 64 * own, 0) };
         Self { from, row, column: column + 8 * eight }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::super::queries::exponent_of;
 use super::super::{BLOCK, BackwardProblem, Operands};
-use super::{ELEMENTS, Scratch, queries_of_tile};
+use super::{ELEMENTS, Scratch, queries_of_tile, rounds};
 use crate::attention::hopper::Half;
 use crate::prelude::*;
 use cuda_std::unroll::each;
@@ -17,10 +17,11 @@ const EIGHT: usize = 8;
 /// How many times a block takes rows.
 const TIMES: usize = ELEMENTS / EIGHT / BLOCK;
 
-/// Blocks: one for each tile of queries.
+/// Blocks: one for each round of each tile of queries, with an equal share of the rows.
 #[must_use]
 pub const fn blocks(problem: &BackwardProblem) -> u64 {
-    Scratch::of(problem).all_tiles() as u64
+    let scratch = Scratch::of(problem);
+    (scratch.all_tiles() * rounds(scratch.depth)) as u64
 }
 
 /// Writes all of the scratch memory.
@@ -32,26 +33,29 @@ pub const fn blocks(problem: &BackwardProblem) -> u64 {
 #[inline(always)]
 pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<'_, T>) {
     let BackwardProblem { forward, d_o, .. } = problem;
-    let (scratch, tile) = (Scratch::of(problem), thread::block_idx_x());
-    let (batch, head, first) = scratch.place(problem, operands.batches, tile);
+    let scratch = Scratch::of(problem);
+    let (rounds, block) = (rounds(scratch.depth), thread::block_idx_x() as usize);
+    let (tile, round) = (block / rounds, block % rounds);
+    let (batch, head, first) = scratch.place(problem, operands.batches, tile as u32);
     let rows = batch.queries;
     let thread = thread::index_in_block() as usize;
-    // This many neighbouring threads take a row.
-    let of_row = scratch.depth / EIGHT;
+    // This many neighbouring threads take a row; the last of them may have nothing.
+    let of_row = (scratch.depth / EIGHT).next_power_of_two();
+    let first_row = round * TIMES * BLOCK / of_row;
     let (lane, row) = (thread % of_row, thread / of_row);
     let len = (forward.value_depth as usize).saturating_sub(EIGHT * lane);
     let to = operands.delta;
     // SAFETY: the caller's promise. Each block writes what belongs to its tile, each thread numbers of its own.
     unsafe {
-        let sums = to.add(scratch.sums() + tile as usize * ELEMENTS).cast::<Vec4<f32>>();
+        let sums = to.add(scratch.sums() + block * ELEMENTS).cast::<Vec4<f32>>();
         unrolled!(ELEMENTS / 4 / BLOCK, |time| {
             sums.add(time * BLOCK + thread).write(Vec4::splat(0.0));
         });
-        if thread == 0 {
-            to.add(scratch.turns() + tile as usize).cast::<u32>().write(0);
+        if thread == 0 && round == 0 {
+            to.add(scratch.turns() + tile).cast::<u32>().write(0);
         }
         unrolled!(TIMES, |time| {
-            let row = time * (BLOCK / of_row) + row;
+            let row = first_row + time * (BLOCK / of_row) + row;
             let query = first + row as u32;
             let is_inside = query < rows.len;
             let mut sum = 0.0;
@@ -60,14 +64,14 @@ pub unsafe fn prepare<T: Half>(problem: &BackwardProblem, operands: Operands<'_,
                 let d_o = operands.d_o.add(rows.index(*d_o, head, query) + EIGHT * lane);
                 sum = product(o, d_o, len);
             }
-            // Of 16 lanes, or of 8. All lanes of a warp are here.
-            each::<4>(|step| {
-                if 8 >> step < of_row {
-                    sum += warp_shuffle_xor(!0, sum, 8 >> step, 32).0;
+            // All lanes of a warp are here.
+            each::<5>(|step| {
+                if 16 >> step < of_row {
+                    sum += warp_shuffle_xor(!0, sum, 16 >> step, 32).0;
                 }
             });
             if lane == 0 {
-                let at = tile as usize * queries_of_tile(scratch.depth) + row;
+                let at = tile * queries_of_tile(scratch.depth) + row;
                 let index = forward.index(rows.batch, head, rows.first + query);
                 let lse =
                     if is_inside { operands.lse.add(index).read() } else { f32::NEG_INFINITY };

@@ -3,8 +3,9 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::{BackwardProblem, Operands};
+use super::Scratch;
+use super::block::Block;
 use super::tile::{Place, Tile};
-use super::{Block, KEYS, Scratch};
 use crate::attention::hopper::{KeyBox, KeyTile};
 use crate::prelude::*;
 use cuda_std::copy::{Tile as Box, *};
@@ -17,11 +18,17 @@ use cuda_std::grid_constant::{GridConstant, MapWords};
 /// One whole warp of the block calls this; maps and operands are those of the kernel.
 #[gpu_only]
 #[inline(always)]
-pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
-    block: Block<BOXES, M>,
+pub(super) unsafe fn all<
+    T,
+    const KEYS: usize,
+    const BOXES: usize,
+    const M: usize,
+    const O: usize,
+>(
+    block: Block<KEYS, BOXES, M, O>,
     maps: GridConstant<'_, [MapWords; 4]>,
     problem: &BackwardProblem,
-    tile: &Tile,
+    tile: &Tile<KEYS, M>,
     operands: Operands<'_, T>,
 ) {
     let scratch = Scratch::of(problem);
@@ -30,8 +37,6 @@ pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
     let numbers_of = |place: Place| {
         (scratch.first_tile(problem, &tile.batch, place.head) + place.index as usize) * M
     };
-    let place_of_keys = tile.coordinates(forward);
-    let place_of = |place: Place| place.coordinates::<M>(forward, tile);
     // SAFETY: one warp fills the stages, and every byte once.
     unsafe {
         let (mut keys, mut queries, mut results) =
@@ -39,14 +44,14 @@ pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
         let mut fill_keys = |map: usize| {
             keys.fill_by_warp(|slot| {
                 let map = maps.map::<KeyBox<KEYS>, Swizzle128>(map);
-                load(map, slot, place_of_keys);
+                load(map, slot, tile.coordinates(forward));
             });
         };
         let mut fill_queries = |place: Place, at: u32| {
             queries.fill_by_warp(|slot| {
                 load_numbers::<_, M>(block.numbers(at), lses.add(numbers_of(place)), slot);
                 let map = maps.map::<KeyBox<M>, Swizzle128>(0);
-                load(map, slot, place_of(place));
+                load(map, slot, place.coordinates(forward, tile));
             });
         };
         let mut fill_results = |place: Place, at: u32| {
@@ -54,7 +59,7 @@ pub(super) unsafe fn all<T, const BOXES: usize, const M: usize>(
                 let to = block.numbers(at).add(M);
                 load_numbers::<_, M>(to, deltas.add(numbers_of(place)), slot);
                 let map = maps.map::<KeyBox<M>, Swizzle128>(3);
-                load(map, slot, place_of(place));
+                load(map, slot, place.coordinates(forward, tile));
             });
         };
         let (mut place, mut at) = (tile.first(), 0);

@@ -3,16 +3,17 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::{BackwardProblem, Operands};
-use super::barriers::{FREE, FULL, OF_SUMS};
-use super::tile::{Place, Tile};
-use super::{Block, ELEMENTS, STAGES, Scratch};
+use super::block::Block;
+use super::block::barriers::{FREE, FULL, OF_SUMS};
+use super::tile::Tile;
+use super::{ELEMENTS, Scratch, rounds};
 use crate::attention::Score;
 use crate::prelude::*;
 use cuda_std::atomic::{self, Ordering, Scope};
 use cuda_std::copy::*;
-use cuda_std::gpu_only;
 use cuda_std::matrix::*;
 use cuda_std::warp::lane_id;
+use cuda_std::{gpu_only, unrolled};
 
 /// Bytes of a consumer's sums of a tile.
 const BYTES: u32 = (ELEMENTS / 2 * size_of::<f32>()) as u32;
@@ -23,40 +24,49 @@ const BYTES: u32 = (ELEMENTS / 2 * size_of::<f32>()) as u32;
 /// One whole warp of the block calls this for each stage, with what the consumers go by.
 #[gpu_only]
 #[inline(always)]
-pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
-    block: Block<BOXES, M>,
+pub(super) unsafe fn add<
+    T,
+    const KEYS: usize,
+    const BOXES: usize,
+    const M: usize,
+    const O: usize,
+>(
+    block: Block<KEYS, BOXES, M, O>,
     problem: &BackwardProblem,
-    tile: &Tile,
+    tile: &Tile<KEYS, M>,
     operands: Operands<'_, T>,
     score: impl Score,
     stage: u32,
 ) {
     let (len, scratch) = (tile.len(), Scratch::of(problem));
-    let (free, is_first) = (FREE + 2 * stage, lane_id() == 0);
+    let (stages, rounds) = (block.stages_of_sums() as u32, rounds(64 * BOXES));
+    let is_first = lane_id() == 0;
     let (mut place, mut at) = (tile.first(), 0);
-    // SAFETY: the caller's promise. Both consumers come to the barriers of a stage once for each of its tiles.
+    // SAFETY: the caller's promise. Both consumers come to the barriers of a stage once for each round of each of its tiles.
     unsafe {
         let sums = operands.delta.add(scratch.sums());
         let turns = operands.delta.add(scratch.turns()).cast::<u32>();
         while at < len {
-            if at % STAGES as u32 == stage {
+            if at % stages == stage {
                 let first = scratch.first_tile(problem, &tile.batch, place.head);
                 let index = first + place.index as usize;
                 let turn = turns.add(index);
                 let mut own = 0;
                 if problem.in_turns > 0 {
-                    own = tile.turn::<M>(score, place);
+                    own = tile.turn(score, place);
                     if is_first {
                         wait_for_turn(turn, own);
                     }
                 }
                 converge();
-                add_tile(block, stage, sums.add(index * ELEMENTS));
-                // No consumer waits for the last tiles.
-                if at + (STAGES as u32) < len {
-                    arrive_at_barrier(free, OF_SUMS);
-                    arrive_at_barrier(free + 1, OF_SUMS);
-                }
+                unrolled!(2, |round| {
+                    if round < rounds {
+                        let to = sums.add((index * rounds + round) * ELEMENTS);
+                        // No consumer waits for the last sums of a stage.
+                        let is_last = round + 1 == rounds && at + stages >= len;
+                        add_round(block, stage, round, to, is_last);
+                    }
+                });
                 if is_first && problem.in_turns > 0 {
                     wait_bulk_groups::<0>();
                     atomic::store(turn, own + 1, Ordering::Release, Scope::Device);
@@ -73,23 +83,26 @@ pub(super) unsafe fn add<T, const BOXES: usize, const M: usize>(
     }
 }
 
-/// Waits for the sums of both consumers, starts to add them to those at `to`, and waits until they have been read.
+/// Waits for the sums of both consumers, starts to add them to those at `to`, and waits until they have been read. Then the consumers may write the next ones, if
+/// not `is_last`.
 ///
 /// # Safety
 /// As [`add`].
 #[gpu_only]
 #[inline(always)]
-unsafe fn add_tile<const BOXES: usize, const M: usize>(
-    block: Block<BOXES, M>,
+unsafe fn add_round<const KEYS: usize, const BOXES: usize, const M: usize, const O: usize>(
+    block: Block<KEYS, BOXES, M, O>,
     stage: u32,
+    round: usize,
     to: *mut f32,
+    is_last: bool,
 ) {
-    let is_first = lane_id() == 0;
+    let (is_first, free) = (lane_id() == 0, FREE + 2 * stage);
     // SAFETY: the caller's promise.
     unsafe {
         for consumer in 0..2 {
             sync_at_barrier(FULL + 2 * stage + consumer, OF_SUMS);
-            if is_first {
+            if is_first && block.gives(round, consumer as usize) {
                 let from = block.sums(stage, consumer as usize).cast_const();
                 let to = to.add(consumer as usize * ELEMENTS / 2);
                 bulk_reduce(to, from, BYTES, Reduction::Add);
@@ -101,6 +114,10 @@ unsafe fn add_tile<const BOXES: usize, const M: usize>(
             wait_bulk_groups_read::<0>();
         }
         converge();
+        if !is_last {
+            arrive_at_barrier(free, OF_SUMS);
+            arrive_at_barrier(free + 1, OF_SUMS);
+        }
     }
 }
 

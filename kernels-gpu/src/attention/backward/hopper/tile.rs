@@ -1,13 +1,12 @@
 //! A tile of keys, and the tiles of queries that see it.
 
-use super::KEYS;
 use crate::attention::backward::BackwardProblem;
 use crate::attention::backward::keys::{place_of_tile, tiles_of_keys};
 use crate::attention::{Batch, Batches, Keys, Problem, Score};
 
-/// A tile of keys.
+/// A tile of `KEYS` keys, and the tiles of `M` queries that see them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tile {
+pub(super) struct Tile<const KEYS: usize, const M: usize> {
     pub batch: Batch,
     /// The head of the keys, and how many of queries share it.
     pub kv_head: u32,
@@ -31,19 +30,23 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where the copy engine finds the queries, in tiles of `M`, of the batch of a tile of keys: batch, head and row.
+    /// Where the copy engine finds the queries, of the batch of a tile of keys: batch, head and row.
     #[inline(always)]
-    pub const fn coordinates<const M: usize>(&self, forward: &Problem, tile: &Tile) -> [i32; 3] {
+    pub const fn coordinates<const KEYS: usize, const M: usize>(
+        &self,
+        forward: &Problem,
+        tile: &Tile<KEYS, M>,
+    ) -> [i32; 3] {
         let (first, is_packed) = (self.index * M as u32, forward.has_packed_queries());
         let [batch, row] = tile.batch.queries.coordinates(first, forward.queries, is_packed);
         [batch, self.head as i32, row]
     }
 }
 
-impl Tile {
-    /// The tile of a block, with tiles of `M` queries.
+impl<const KEYS: usize, const M: usize> Tile<KEYS, M> {
+    /// The tile of a block.
     #[inline(always)]
-    pub fn new<const M: usize>(
+    pub fn new(
         problem: &BackwardProblem,
         batches: Batches<'_>,
         score: impl Score,
@@ -104,9 +107,9 @@ impl Tile {
         Place { head: place.head + (index == self.start) as u32, index }
     }
 
-    /// How many tiles of keys come before this one at a tile of `M` queries, where the last keys come first.
+    /// How many tiles of keys come before this one at a tile of queries, where the last keys come first.
     #[inline(always)]
-    pub fn turn<const M: usize>(&self, score: impl Score, place: Place) -> u32 {
+    pub fn turn(&self, score: impl Score, place: Place) -> u32 {
         let (band, lengths) = (score.band(), self.batch.lengths());
         let (keys, query) = (KEYS as u32, place.index * M as u32);
         let last = (query + M as u32).min(lengths.queries).saturating_sub(1);
@@ -136,7 +139,7 @@ mod tests {
     }
 
     /// The tiles of queries of a block, in order.
-    fn places(tile: &Tile) -> Vec<Place> {
+    fn places<const KEYS: usize>(tile: &Tile<KEYS, M>) -> Vec<Place> {
         let first = tile.first();
         std::iter::successors(Some(first), |place| Some(tile.after(*place)))
             .take(tile.len() as usize)
@@ -145,12 +148,17 @@ mod tests {
 
     #[test]
     fn every_tile_of_queries_is_passed_over_once() {
+        passes_over_every_tile::<64>();
+        passes_over_every_tile::<128>();
+    }
+
+    fn passes_over_every_tile<const KEYS: usize>() {
         for (queries, keys) in [(1000, 700), (64, 1), (130, 1300)] {
             let problem = problem(queries, keys, 0);
             let tiles = keys.div_ceil(KEYS as u32);
             let mut starts = Vec::new();
             for block in 0..6 * tiles {
-                let tile = Tile::new::<M>(&problem, Batches::default(), Band::ALL, block);
+                let tile = Tile::<KEYS, M>::new(&problem, Batches::default(), Band::ALL, block);
                 let mut found = places(&tile);
                 starts.push(found[0].index);
                 found.sort_unstable_by_key(|place| (place.head, place.index));
@@ -167,6 +175,11 @@ mod tests {
 
     #[test]
     fn turns_are_those_of_the_blocks_before() {
+        has_turns_of_the_blocks_before::<64>();
+        has_turns_of_the_blocks_before::<128>();
+    }
+
+    fn has_turns_of_the_blocks_before<const KEYS: usize>() {
         for (before, after, prefix) in
             [(u32::MAX, u32::MAX, 0), (u32::MAX, 0, 0), (200, 90, 0), (100, 0, 300), (0, 0, 9)]
         {
@@ -175,9 +188,9 @@ mod tests {
                 let problem = problem(queries, keys, 1);
                 let mut added = std::collections::BTreeMap::new();
                 for block in 0..6 * keys.div_ceil(KEYS as u32) {
-                    let tile = Tile::new::<M>(&problem, Batches::default(), band, block);
+                    let tile = Tile::<KEYS, M>::new(&problem, Batches::default(), band, block);
                     for place in places(&tile) {
-                        let turn = tile.turn::<M>(band, place);
+                        let turn = tile.turn(band, place);
                         let before =
                             added.entry((tile.batch.index, place.head, place.index)).or_insert(0);
                         assert_eq!(turn, *before, "{band:?} {tile:?} {place:?}");
