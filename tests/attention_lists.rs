@@ -72,8 +72,8 @@ fn are_near(expected: &[f32], found: &[f32]) -> bool {
 #[test]
 fn skipped_blocks_change_nothing() {
     let masks = [
-        Strided { band: Band::CAUSAL, stride: 256, last: 3 },
-        Strided { band: Band { before: 300, after: 20, prefix: 5 }, stride: 200, last: 0 },
+        Strided::new(Band::CAUSAL, 256, 3),
+        Strided::new(Band { before: 300, after: 20, prefix: 5 }, 200, 0),
     ];
     for kernel in kernels() {
         for (sizes, lists_for) in [
@@ -93,7 +93,7 @@ fn skipped_blocks_change_nothing() {
 #[test]
 fn a_mask_alone_is_that_of_the_reference() {
     for kernel in kernels() {
-        let mask = Strided { band: Band::CAUSAL, stride: 30, last: 4 };
+        let mask = Strided::new(Band::CAUSAL, 30, 4);
         Case::<bf16>::new([1, 2, 1, 100, 150, 64], &mut rng()).with(kernel).check(
             mask,
             |score, at| {
@@ -107,7 +107,7 @@ fn a_mask_alone_is_that_of_the_reference() {
 /// Rows that see no key of any block are 0; with a stride of one key and an own key that there is not.
 #[test]
 fn tiles_without_a_block_are_zero() {
-    let mask = Strided { band: Band::ALL, stride: 100, last: 0 };
+    let mask = Strided::new(Band::ALL, 100, 0);
     let uploaded = Uploaded::new([1, 1, 1, 300, 100, 64]);
     for kernel in kernels() {
         let [expected, found] = uploaded.both(mask, kernel, ListsFor::All);
@@ -123,7 +123,7 @@ fn lists_of_other_sizes_are_refused() {
     let memory: DeviceBuffer<bf16> = upload(&vec![bf16::ONE; 300 * 64]);
     let heads = |rows| Heads::new(&memory, layout(rows)).unwrap();
     let mut memory_of_o = poisoned::<bf16>(300 * 64);
-    let mask = Strided { band: Band::ALL, stride: 50, last: 0 };
+    let mask = Strided::new(Band::ALL, 50, 0);
     let mut options = Options::new().score(mask);
     let (x, y) = (heads(300), heads(200));
     let o = HeadsMut::new(&mut memory_of_o, layout(300)).unwrap();

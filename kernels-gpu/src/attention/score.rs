@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{Kept, Lengths};
+use crate::divisor::Divisor;
 
 /// Keys, or queries, from one to before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,12 +252,19 @@ impl Score for Alibi {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Strided {
-    /// The keys that queries see at most.
-    pub band: Band,
-    /// Keys of a stride: positive.
-    pub stride: u32,
-    /// How many of the last keys of other strides are seen.
-    pub last: u32,
+    band: Band,
+    stride: Divisor,
+    /// Which key of a stride is the first of its last ones.
+    first_of_last: u32,
+}
+
+impl Strided {
+    /// Of the keys of `band`: the own stride of `stride` keys, and the `last` keys of the others. Panics if `stride` is 0.
+    #[must_use]
+    pub const fn new(band: Band, stride: u32, last: u32) -> Self {
+        assert!(stride > 0, "a stride has at least one key");
+        Self { band, stride: Divisor::new(stride), first_of_last: stride.saturating_sub(last) }
+    }
 }
 
 impl Score for Strided {
@@ -270,11 +278,9 @@ impl Score for Strided {
 
     #[inline(always)]
     fn apply(self, score: f32, at: Place) -> f32 {
-        // (A division of which the compiler sees that it is not by 0 has no panic.)
-        let stride = self.stride.max(1);
-        let is_own = at.own >= 0 && at.key / stride == at.own.cast_unsigned() / stride;
-        let is_seen = is_own || at.key % stride + self.last >= stride;
-        if is_seen { score } else { f32::NEG_INFINITY }
+        let (stride, rest) = self.stride.divide(at.key);
+        let is_own = at.own >= 0 && self.stride.divide(at.own.cast_unsigned()).0 == stride;
+        if is_own || rest >= self.first_of_last { score } else { f32::NEG_INFINITY }
     }
 }
 
@@ -343,7 +349,7 @@ mod tests {
 
     #[test]
     fn strides_leave_keys_out() {
-        let mask = Strided { band: Band::ALL, stride: 4, last: 1 };
+        let mask = Strided::new(Band::ALL, 4, 1);
         let seen = |own: i32| -> Vec<u32> {
             let at = |key| Place { batch: 0, head: 0, query: 0, key, own };
             (0..12).filter(|key| mask.apply(1.0, at(*key)) == 1.0).collect()

@@ -40,7 +40,7 @@ pub enum ListsFor {
 /// let mut o = DeviceBuffer::<bf16>::zeroed(&gpu, 9600)?;
 ///
 /// // Keys of the same 300, and no others.
-/// let mask = Strided { band: Band::ALL, stride: 300, last: 0 };
+/// let mask = Strided::new(Band::ALL, 300, 0);
 /// let o = HeadsMut::new(&mut o, layout)?;
 /// let options = Options::new().score(mask);
 /// let lists = BlockLists::new(&gpu, x, x, x, &o, &options, ListsFor::All)?;

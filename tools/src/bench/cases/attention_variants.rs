@@ -16,7 +16,7 @@ use crate::bench::{Case, Scale, data, rig};
 /// Of a query's weights a tenth is dropped.
 const DROPPED: f32 = 0.1;
 /// A stride of 1,024 keys, of which the last 128 are seen from everywhere.
-const MASK: Strided = Strided { band: Band::CAUSAL, stride: 1024, last: 128 };
+const MASK: Strided = Strided::new(Band::CAUSAL, 1024, 128);
 
 pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     let mut cases = Vec::new();

@@ -3,11 +3,11 @@
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
 use super::super::{BackwardProblem, Operands};
-use super::STAGES;
 use super::block::Block;
-use super::block::barriers::{FREE, FULL, OF_SUMS, SCORES};
+use super::block::barriers::SCORES;
 use super::scores::ThreadScores;
 use super::tile::Tile;
+use super::{STAGES, sums};
 use crate::attention::hopper::consume::{multiply_keys, multiply_values, release};
 use crate::attention::hopper::{Half, KeyTile, SPAN};
 use crate::attention::output::OutputRow;
@@ -15,7 +15,6 @@ use crate::attention::{Problem, RowStrides, Score, Segment, factor_of_kept};
 use crate::prelude::*;
 use cuda_std::copy::{Tile as Matrix, *};
 use cuda_std::matrix::*;
-use cuda_std::vector::Vec4;
 use cuda_std::{gpu_only, unrolled};
 
 /// Keys of a tile: 64 of each consumer.
@@ -136,7 +135,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
                 sums.wait::<1>();
                 release(&results, 0);
                 results.step();
-                store_sums(block, (self.own, self.thread), (at, true), &sums);
+                sums::store(block, (self.own, self.thread), at, &sums);
                 d_k.wait::<0>();
                 d_v.wait::<0>();
                 release(&queries, 0);
@@ -201,44 +200,6 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
             // SAFETY: the caller's promise.
             unsafe { sums.multiply_operands::<T, T, 4, false, true>([a, b], half > 0) };
         });
-    }
-}
-
-/// Leaves gradients of queries, the consumer's sums number `number`, for the warp that adds them.
-///
-/// # Safety
-/// As [`all`]; the products are done.
-#[gpu_only]
-#[inline(always)]
-pub(super) unsafe fn store_sums<
-    const KEYS: usize,
-    const BOXES: usize,
-    const M: usize,
-    const O: usize,
->(
-    block: Block<KEYS, BOXES, M, O>,
-    (own, thread): (usize, usize),
-    (number, gives): (u32, bool),
-    sums: &Accumulator<f32, 64>,
-) {
-    let stages = block.stages_of_sums() as u32;
-    let stage = number % stages;
-    let barrier = 2 * stage + own as u32;
-    let to = block.sums(stage, own).cast::<Vec4<f32>>().wrapping_add(thread);
-    // SAFETY: the caller's promise.
-    unsafe {
-        if number >= stages {
-            // The earlier sums of the stage have been read.
-            sync_at_barrier(FREE + barrier, OF_SUMS);
-        }
-        if gives {
-            unrolled!(8, |eight| {
-                let ([a, b], [c, d]) = (sums.pair(4 * eight), sums.pair(4 * eight + 2));
-                to.wrapping_add(WARPGROUP * eight).write(Vec4::new(a, b, c, d));
-            });
-            fence_proxy_async_shared();
-        }
-        arrive_at_barrier(FULL + barrier, OF_SUMS);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The warps that add gradients of queries to sums in global memory.
+//! Gradients of queries on their way to the sums in global memory: the consumers leave them in shared memory, from where warps add them.
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
@@ -12,11 +12,50 @@ use crate::prelude::*;
 use cuda_std::atomic::{self, Ordering, Scope};
 use cuda_std::copy::*;
 use cuda_std::matrix::*;
+use cuda_std::vector::Vec4;
 use cuda_std::warp::lane_id;
 use cuda_std::{gpu_only, unrolled};
 
 /// Bytes of a consumer's sums of a tile.
 const BYTES: u32 = (ELEMENTS / 2 * size_of::<f32>()) as u32;
+
+/// Leaves a consumer's sums for the warp that adds them: those of one tile and round after the other, `number` by `number`.
+///
+/// # Safety
+/// All threads of a consumer call this together, for every number in order; the products are done.
+#[gpu_only]
+#[inline(always)]
+pub(super) unsafe fn store<
+    const KEYS: usize,
+    const BOXES: usize,
+    const M: usize,
+    const O: usize,
+>(
+    block: Block<KEYS, BOXES, M, O>,
+    (own, thread): (usize, usize),
+    number: u32,
+    sums: &Accumulator<f32, 64>,
+) {
+    let (stages, round) = (block.stages_of_sums() as u32, number as usize % rounds(64 * BOXES));
+    let stage = number % stages;
+    let barrier = 2 * stage + own as u32;
+    let to = block.sums(stage, own).cast::<Vec4<f32>>().wrapping_add(thread);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if number >= stages {
+            // The earlier sums of the stage have been read.
+            sync_at_barrier(FREE + barrier, OF_SUMS);
+        }
+        if block.gives(round, own) {
+            unrolled!(8, |eight| {
+                let ([a, b], [c, d]) = (sums.pair(4 * eight), sums.pair(4 * eight + 2));
+                to.wrapping_add(WARPGROUP * eight).write(Vec4::new(a, b, c, d));
+            });
+            fence_proxy_async_shared();
+        }
+        arrive_at_barrier(FULL + barrier, OF_SUMS);
+    }
+}
 
 /// Adds the sums of every tile of a stage.
 ///

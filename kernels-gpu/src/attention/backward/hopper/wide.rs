@@ -9,10 +9,10 @@
 use super::super::{BackwardProblem, Operands};
 use super::block::Block;
 use super::block::barriers::SCORES;
-use super::consume::{BOTH, Output, store_sums};
+use super::consume::{BOTH, Output};
 use super::scores::ThreadScores;
 use super::tile::Tile;
-use super::{by_warpgroups, rounds};
+use super::{by_warpgroups, rounds, sums};
 use crate::attention::Score;
 use crate::attention::hopper::consume::{multiply_rows, release};
 use crate::attention::hopper::{Half, KeyTile, SPAN};
@@ -161,14 +161,14 @@ impl<C: Score, const BOXES: usize> Consumer<'_, C, BOXES> {
                 self.multiply_queries::<T, D>(sums, at, [d_o, q]);
                 self.multiply_keys::<T>(&mut high, at, k, 1);
                 low.wait::<2>();
-                store_sums(block, (own, thread), (2 * at, true), &low);
+                sums::store(block, (own, thread), 2 * at, &low);
                 sums.wait::<1>();
                 release(&results, 0);
                 results.step();
                 release(&queries, 0);
                 queries.step();
                 high.wait::<0>();
-                store_sums(block, (own, thread), (2 * at + 1, block.gives(1, own)), &high);
+                sums::store(block, (own, thread), 2 * at + 1, &high);
                 place = tile.after(place);
                 at += 1;
             }
