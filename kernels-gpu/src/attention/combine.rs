@@ -20,10 +20,10 @@ use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
 /// Lanes of a warp, which takes a row, and adds as many neighbouring columns at a time.
 const LANES: usize = 32;
-/// Columns of a lane, [`LANES`] apart.
+/// Columns of a lane: neighbours, which one instruction loads.
 const COLUMNS: usize = 4;
-/// Splits of a row that are loaded before the first one is added. It divides the lanes.
-const LOADED: usize = 16;
+/// Splits of a row that are loaded before the first one is added, and lanes that have their logarithms.
+const LOADED: usize = 8;
 
 /// The threads of a block that write the rows of its tiles.
 #[derive(Clone, Copy)]
@@ -102,27 +102,52 @@ impl<T: Value<Pair = u32>> Output<'_, T> {
     unsafe fn combine_row(&self, work: &Work, row: u32, lane: usize) {
         let (place, index) = self.place(work, row);
         let (to, parts) = (self.results(work, place), self.parts(index));
+        let mut first = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            let max = parts.max(lane);
-            let mut first = 0;
             while first < parts.depth {
-                let (sum, values) = parts.add(max, (first, lane));
-                let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
-                each::<COLUMNS>(|c| {
-                    let column = first + c * LANES + lane;
-                    if column < parts.depth {
-                        to.add(column).write(T::narrow(values[c] * inverse));
-                    }
-                });
-                if first + lane == 0 && !self.lse.is_null() {
-                    let lse = if sum == 0.0 { f32::NEG_INFINITY } else { max + logf(sum) };
-                    self.lse.add(index).write(lse);
-                }
+                let column = first + lane * COLUMNS;
+                self.write((to, index), parts.depth, column, parts.combine(column, lane));
                 first += COLUMNS * LANES;
             }
         }
     }
+
+    /// Writes a lane's columns of a row, from `first` on, and the first lane the logarithm.
+    ///
+    /// # Safety
+    /// As [`combine_row`](Self::combine_row).
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn write(
+        &self,
+        (to, index): (*mut T, usize),
+        depth: usize,
+        first: usize,
+        Combined { max, sum, values }: Combined,
+    ) {
+        let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+        // SAFETY: the caller's promise.
+        unsafe {
+            each::<COLUMNS>(|c| {
+                if first + c < depth {
+                    to.add(first + c).write(T::narrow(values[c] * inverse));
+                }
+            });
+            if first == 0 && !self.lse.is_null() {
+                let lse = if sum == 0.0 { f32::NEG_INFINITY } else { max + logf(sum) };
+                self.lse.add(index).write(lse);
+            }
+        }
+    }
+}
+
+/// What a lane has of a row: the largest logarithm of the splits, and relative to it the sum of their weights, and the weighted sums of their results in the lane's columns.
+#[derive(Clone, Copy)]
+struct Combined {
+    max: f32,
+    sum: f32,
+    values: [f32; COLUMNS],
 }
 
 /// A number that all lanes of a warp have, of which the assembler sees that they do: a branch on it does not divide the warp, so that the assembler keeps what later
@@ -138,6 +163,58 @@ unsafe fn of_first_lane(number: u32) -> u32 {
 }
 
 impl RowParts {
+    /// Adds the splits in a lane's columns, from `first` on, in the order of the splits: [`LOADED`] at a time, which are on their way
+    /// before their logarithms are needed. As in the online softmax, earlier sums are multiplied where the largest logarithm grows.
+    ///
+    /// # Safety
+    /// All lanes of a warp call this together; the splits are visible to them.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn combine(&self, first: usize, lane: usize) -> Combined {
+        let &Self { depth, splits, .. } = self;
+        // Lanes past the end load what the first one does, and write nothing.
+        let first = if first < depth { first } else { 0 };
+        let (mut max, mut sum, mut values) = (f32::NEG_INFINITY, 0.0, [0.0; COLUMNS]);
+        let mut split = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            while split < splits {
+                let loaded: [[f32; COLUMNS]; LOADED] = build(|k| self.load(split + k, first));
+                let lse = self.load_lse(split + lane % LOADED);
+                let before = max;
+                max = max.max(lse);
+                each::<3>(|step| max = max.max(warp_shuffle_xor(!0, max, 1 << step, 32).0));
+                let weight =
+                    |lse| if lse == f32::NEG_INFINITY { 0.0 } else { fast_expf(lse - max) };
+                let (factor, weight) = (weight(before), weight(lse));
+                sum *= factor;
+                each::<COLUMNS>(|c| values[c] *= factor);
+                each::<LOADED>(|k| {
+                    let weight = warp_shuffle_idx(!0, weight, k as u32, 32).0;
+                    sum += weight;
+                    each::<COLUMNS>(|c| values[c] = weight.mul_add(loaded[k][c], values[c]));
+                });
+                split += LOADED;
+            }
+        }
+        Combined { max, sum, values }
+    }
+
+    /// The result of a split in the columns from `first` on, a multiple of [`COLUMNS`]; 0 past the last split.
+    ///
+    /// # Safety
+    /// The splits are visible to this thread.
+    #[gpu_only]
+    #[inline(always)]
+    unsafe fn load(&self, split: usize, first: usize) -> [f32; COLUMNS] {
+        if split >= self.splits {
+            return [0.0; COLUMNS];
+        }
+        // SAFETY: the caller's promise; results are aligned to four elements.
+        let four = unsafe { &*self.result(split).add(first).cast::<Vec4<f32>>() };
+        load(four, LoadHint::L2).to_array()
+    }
+
     /// The logarithm of a split; minus infinity past the last one.
     ///
     /// # Safety
@@ -150,66 +227,5 @@ impl RowParts {
         }
         // SAFETY: the caller's promise.
         unsafe { load(&*self.lse(split), LoadHint::L2) }
-    }
-
-    /// The largest logarithm of the splits.
-    ///
-    /// # Safety
-    /// All lanes of a warp call this together; the splits are visible to them.
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn max(&self, lane: usize) -> f32 {
-        let (mut max, mut first) = (f32::NEG_INFINITY, 0);
-        // SAFETY: the caller's promise.
-        unsafe {
-            while first < self.splits {
-                max = max.max(self.load_lse(first + lane));
-                first += LANES;
-            }
-            each::<5>(|step| max = max.max(warp_shuffle_xor(!0, max, 1 << step, 32).0));
-        }
-        max
-    }
-
-    /// The sum of the splits' weights, which are relative to their largest logarithm, and the weighted sums of their results in this lane's columns: `first + lane`,
-    /// and those that are [`LANES`] apart from it. Both are added in the order of the splits.
-    ///
-    /// # Safety
-    /// As [`max`](Self::max).
-    #[gpu_only]
-    #[inline(always)]
-    unsafe fn add(&self, max: f32, (first, lane): (usize, usize)) -> (f32, [f32; COLUMNS]) {
-        let &Self { depth, splits, .. } = self;
-        // A column past the end is loaded from the last one's address, and not written.
-        let columns: [usize; COLUMNS] =
-            build(|c| (first + c * LANES + lane).min(depth.saturating_sub(1)));
-        let (mut sum, mut values) = (0.0, [0.0; COLUMNS]);
-        let mut split = 0;
-        // SAFETY: the caller's promise.
-        unsafe {
-            while split < splits {
-                // Each lane has the weight of one split, which is 0 past the last one.
-                let own = self.load_lse(split + lane);
-                let weight = if own == f32::NEG_INFINITY { 0.0 } else { fast_expf(own - max) };
-                let mut of_lane = 0;
-                while of_lane < LANES && split + of_lane < splits {
-                    let loaded: [[f32; COLUMNS]; LOADED] = build(|k| {
-                        let split = split + of_lane + k;
-                        if split >= splits {
-                            return [0.0; COLUMNS];
-                        }
-                        build(|c| load(&*self.result(split).add(columns[c]), LoadHint::L2))
-                    });
-                    each::<LOADED>(|k| {
-                        let weight = warp_shuffle_idx(!0, weight, (of_lane + k) as u32, 32).0;
-                        sum += weight;
-                        each::<COLUMNS>(|c| values[c] = weight.mul_add(loaded[k][c], values[c]));
-                    });
-                    of_lane += LOADED;
-                }
-                split += LANES;
-            }
-        }
-        (sum, values)
     }
 }

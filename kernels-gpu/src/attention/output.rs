@@ -20,7 +20,7 @@ pub struct Output<'a, T> {
     o: *mut T,
     /// Logarithms of sums, `[batches, heads, queries]`, of packed queries `[heads, queries of all batches]`; null if they are not wanted.
     pub(super) lse: *mut f32,
-    /// With splits: the results of each, `[splits, batches · heads · queries, value_depth]`, followed by their logarithms, `[splits, …]`.
+    /// With splits: the results of each, `[splits, batches · heads · queries, elements_of_part(value_depth)]`, followed by their logarithms, `[splits, …]`.
     parts: *mut f32,
     /// With splits: how many of each tile are stored.
     pub(super) counters: *mut u32,
@@ -40,11 +40,17 @@ pub(super) struct RowParts {
     pub splits: usize,
 }
 
+/// The elements of a result of a split in scratch memory, of which a thread loads four at a time.
+#[must_use]
+pub const fn elements_of_part(value_depth: usize) -> usize {
+    value_depth.next_multiple_of(4)
+}
+
 impl RowParts {
     /// Where the result of a split begins.
     #[inline(always)]
     pub const fn result(&self, split: usize) -> *mut f32 {
-        self.first.wrapping_add(split * self.all * self.depth)
+        self.first.wrapping_add(split * self.all * elements_of_part(self.depth))
     }
 
     /// Where the logarithm of a split is.
@@ -109,8 +115,9 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
         let Problem { queries, value_depth, splits, .. } = *self.problem;
         let all = Problem { queries: unmerged(queries), ..*self.problem }.all_queries();
         let (depth, splits) = (unmerged(value_depth) as usize, unmerged(splits) as usize);
-        let first = self.parts.wrapping_add(index * depth);
-        let first_lse = self.parts.wrapping_add(splits * all * depth + index);
+        let elements = elements_of_part(depth);
+        let first = self.parts.wrapping_add(index * elements);
+        let first_lse = self.parts.wrapping_add(splits * all * elements + index);
         RowParts { first, first_lse, all, depth, splits }
     }
 
@@ -148,6 +155,8 @@ impl<'a, T: Value<Pair = u32>> Output<'a, T> {
                 if is_first {
                     parts.lse(split).write(lse);
                 }
+                // Past the last element values are 0.
+                let depth = elements_of_part(depth);
                 return Some(OutputRow { to: self.o, part: parts.result(split), inverse, depth });
             }
             if is_first && !self.lse.is_null() {

@@ -7,6 +7,7 @@ use cuda_std::grid_constant::MapWords;
 use kernels_gpu::attention::batch::Slots;
 use kernels_gpu::attention::form::{self, Arguments};
 use kernels_gpu::attention::hopper::{self, Half};
+use kernels_gpu::attention::output::elements_of_part;
 use kernels_gpu::attention::{
     PACKED_KEYS, PACKED_QUERIES, Problem, RowStrides, Schedule, Score, lists, warps,
 };
@@ -352,7 +353,7 @@ pub(super) const fn bytes_of_parts(problem: &Problem, splits: u32) -> usize {
     if splits == 1 {
         return 0;
     }
-    let of_query = (problem.value_depth as usize + 1) * size_of::<f32>();
+    let of_query = (elements_of_part(problem.value_depth as usize) + 1) * size_of::<f32>();
     splits as usize * problem.all_queries() * of_query
 }
 
