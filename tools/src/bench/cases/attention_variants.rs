@@ -124,7 +124,7 @@ fn strided(sizes: Sizes) -> Case {
         own: (query + keys) as i32 - queries as i32,
     };
     let sees = move |query: usize, key: usize| {
-        let Keys { first, end } = MASK.band.of_query(query as u32, lengths(sizes));
+        let Keys { first, end } = MASK.band().of_query(query as u32, lengths(sizes));
         let is_inside = (first as usize..end as usize).contains(&key);
         is_inside && MASK.apply(0.0, place(query, key)) == 0.0
     };
