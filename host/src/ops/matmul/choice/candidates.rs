@@ -1,14 +1,12 @@
-//! What may be launched for a product, each with the cycles that it takes by the model.
+//! What may be launched for a product, each with the cycles that it takes by the model, and the fastest of these.
 
-use kernels_gpu::matmul::hopper::{
-    MOST_STREAM_BLOCKS, ROWS_OF_TILE, blocks_at_once, depth, stream_bytes, streams,
-};
+use kernels_gpu::matmul::hopper::{MOST_STREAM_BLOCKS, ROWS_OF_TILE, depth, stream_bytes, streams};
 use kernels_gpu::matmul::{skinny, warps};
 
-use super::{Allows, Choice, Kernel, Machine, Tile};
+use super::{Allows, BLOCKS_LIMIT, Choice, Kernel, Machine, Tile, blocks_of_grid};
 
 /// Cycles from one launch to the next, and what remains of them where the kernel's beginning overlaps the end of the previous one.
-pub(super) const LAUNCH_CYCLES: f64 = 9000.0;
+const LAUNCH_CYCLES: f64 = 9000.0;
 const HOPPER_CYCLES: f64 = 1200.0;
 /// Cycles until the blocks of a cluster run together, and to send sums to each of them.
 const CLUSTER_CYCLES: f64 = 2500.0;
@@ -42,12 +40,12 @@ const PASSES_EACH: usize = 2;
 
 /// A product as the model sees it: all sizes are at least 1.
 #[derive(Clone, Copy)]
-pub(super) struct Sizes {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    pub batches: usize,
-    pub element_bytes: usize,
+struct Sizes {
+    m: usize,
+    n: usize,
+    k: usize,
+    batches: usize,
+    element_bytes: usize,
 }
 
 impl Sizes {
@@ -63,12 +61,12 @@ impl Sizes {
     }
 
     /// Tiles of D, of all matrices.
-    pub fn tiles(&self, tile: Tile) -> usize {
+    fn tiles(&self, tile: Tile) -> usize {
         self.m.div_ceil(ROWS_OF_TILE) * self.n.div_ceil(tile.columns()) * self.batches
     }
 
     /// Stages along K.
-    pub fn steps(&self) -> usize {
+    fn steps(&self) -> usize {
         self.k.div_ceil(depth(self.element_bytes))
     }
 
@@ -91,7 +89,7 @@ impl Sizes {
 
 impl Allows {
     /// Cycles of the copies.
-    pub(super) fn pack_cycles(&self) -> f64 {
+    fn pack_cycles(&self) -> f64 {
         let copies = self.packed.iter().filter(|elements| **elements > 0);
         let of_one = |elements: &usize| {
             PACK_CYCLES + (2 * elements * self.element_bytes) as f64 / PACKED_BYTES_PER_CYCLE
@@ -101,7 +99,90 @@ impl Allows {
 }
 
 impl Choice {
-    pub(super) fn hopper(machine: &Machine, sizes: Sizes, tile: Tile, splits: usize) -> Self {
+    /// The fastest one by the model, for `[m, n, k]` and D in row-major order.
+    pub(in crate::ops::matmul) fn new(
+        machine: &Machine,
+        sizes: [usize; 3],
+        batches: usize,
+        allows: Allows,
+    ) -> Self {
+        let mut best = Self::NONE;
+        best.cycles = f64::INFINITY;
+        Self::for_each(machine, sizes, batches, allows, |choice| {
+            if choice.cycles < best.cycles {
+                best = choice;
+            }
+        });
+        best
+    }
+
+    /// Calls `f` with every choice that is worth a try.
+    pub(in crate::ops::matmul) fn for_each(
+        machine: &Machine,
+        [m, n, k]: [usize; 3],
+        batches: usize,
+        allows: Allows,
+        mut f: impl FnMut(Self),
+    ) {
+        if m == 0 || n == 0 || k == 0 || batches == 0 {
+            return f(Self::NONE);
+        }
+        let sizes = Sizes { m, n, k, batches, element_bytes: allows.element_bytes };
+        let has_tiles = machine.has_warpgroups() && !allows.packs();
+        let has_skinny = allows.skinny && m.min(n) <= skinny::ROWS;
+        if has_skinny && !(has_tiles && allows.few_along_k) {
+            let tiles = m.max(n).div_ceil(skinny::COLUMNS) * batches;
+            let steps = k.div_ceil(skinny::DEPTH) / 2;
+            splits(machine, tiles, steps, allows)
+                .filter(|splits| tiles * splits < BLOCKS_LIMIT)
+                .for_each(|splits| f(Self::skinny(sizes, splits, allows)));
+        }
+        if machine.has_warpgroups() && (allows.splits || !allows.packs()) {
+            Self::for_each_tile(machine, sizes, allows, |choice| {
+                f(Self {
+                    packs: allows.packs(),
+                    cycles: choice.cycles + allows.pack_cycles(),
+                    ..choice
+                });
+            });
+        }
+        if !has_tiles {
+            f(Self::warps(machine, [m, n, k], batches, allows));
+        }
+    }
+
+    /// Calls `f` with every choice of tiles for warpgroups.
+    fn for_each_tile(machine: &Machine, sizes: Sizes, allows: Allows, mut f: impl FnMut(Self)) {
+        for tile in Tile::LARGE.into_iter().filter(|tile| tile.columns() <= allows.widest) {
+            let splits = splits(machine, sizes.tiles(tile), sizes.steps(), allows);
+            splits.for_each(|splits| f(Self::hopper(machine, sizes, tile, splits)));
+        }
+        Tile::SMALL
+            .into_iter()
+            .chain(Tile::LARGE)
+            .filter(|tile| tile.columns() <= allows.widest)
+            .filter_map(|tile| Self::stream_k(machine, sizes, tile, allows))
+            .for_each(&mut f);
+        clusters()
+            .filter_map(|(tile, parts)| Self::in_clusters(machine, sizes, tile, parts, allows))
+            .for_each(f);
+    }
+
+    /// No products.
+    pub(in crate::ops::matmul) const NONE: Self = Self {
+        kernel: Kernel::None,
+        splits: 0,
+        group: 1,
+        parts: 1,
+        streamed: 0,
+        packs: false,
+        blocks: 0,
+        passes: 0,
+        cycles: LAUNCH_CYCLES,
+        is_measured: false,
+    };
+
+    fn hopper(machine: &Machine, sizes: Sizes, tile: Tile, splits: usize) -> Self {
         let (rows, passes) = (sizes.m.div_ceil(ROWS_OF_TILE), sizes.tiles(tile) * splits);
         let multiprocessors = machine.multiprocessors as usize;
         let steps = sizes.steps().div_ceil(splits) as f64;
@@ -124,12 +205,7 @@ impl Choice {
 
     /// With the last tiles streamed, those of the last two rounds of blocks: each block has the steps of about one tile or more.
     /// `None` where the last round is full, and for products that are not for that.
-    pub(super) fn stream_k(
-        machine: &Machine,
-        sizes: Sizes,
-        tile: Tile,
-        allows: Allows,
-    ) -> Option<Self> {
+    fn stream_k(machine: &Machine, sizes: Sizes, tile: Tile, allows: Allows) -> Option<Self> {
         let whole = Self::in_clusters(machine, sizes, tile, 1, allows)?;
         let blocks = places(machine, tile, 1);
         let (tiles, steps) = (whole.passes, sizes.steps());
@@ -163,7 +239,7 @@ impl Choice {
     }
 
     /// Of a small tile, or of a tile whose steps the blocks of a cluster divide; `None` where the product is not for that.
-    pub(super) fn in_clusters(
+    fn in_clusters(
         machine: &Machine,
         sizes: Sizes,
         tile: Tile,
@@ -206,7 +282,7 @@ impl Choice {
         })
     }
 
-    pub(super) fn skinny(sizes: Sizes, splits: usize, allows: Allows) -> Self {
+    fn skinny(sizes: Sizes, splits: usize, allows: Allows) -> Self {
         let Sizes { m, n, k, batches, .. } = sizes;
         let is_exchanged = m > skinny::ROWS;
         let blocks = m.max(n).div_ceil(skinny::COLUMNS) * batches * splits;
@@ -268,13 +344,8 @@ fn places(machine: &Machine, tile: Tile, parts: usize) -> usize {
     }
 }
 
-/// Blocks that a device with this many multiprocessors runs at a time.
-pub(in crate::ops::matmul) const fn blocks_of_grid(multiprocessors: u32, tile: Tile) -> usize {
-    multiprocessors as usize * blocks_at_once(tile.columns())
-}
-
 /// Tiles, and among how many blocks of a cluster their steps are divided.
-pub(super) fn clusters() -> impl Iterator<Item = (Tile, usize)> {
+fn clusters() -> impl Iterator<Item = (Tile, usize)> {
     let of = |tile, parts: &'static [usize]| parts.iter().map(move |parts| (tile, *parts));
     Tile::SMALL
         .into_iter()
@@ -283,7 +354,7 @@ pub(super) fn clusters() -> impl Iterator<Item = (Tile, usize)> {
 }
 
 /// The numbers of splits that are worth a try: few in any case, and more where there are few tiles.
-pub(super) fn splits(
+fn splits(
     machine: &Machine,
     tiles: usize,
     steps: usize,

@@ -17,12 +17,11 @@ mod tests;
 mod tile;
 
 use bytemuck::Pod;
+use kernels_gpu::matmul::form;
 use kernels_gpu::matmul::hopper::stream_bytes;
-use kernels_gpu::matmul::{form, skinny};
 
-pub(super) use candidates::blocks_of_grid;
-use candidates::{LAUNCH_CYCLES, Sizes, clusters, splits};
 pub use tile::Tile;
+pub(super) use tile::blocks_of_grid;
 
 use super::tuning::Tuning;
 use super::{Options, PARTIAL_ALIGN};
@@ -169,89 +168,6 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The fastest one by the model, for `[m, n, k]` and D in row-major order.
-    pub(super) fn new(
-        machine: &Machine,
-        sizes: [usize; 3],
-        batches: usize,
-        allows: Allows,
-    ) -> Self {
-        let mut best = Self::NONE;
-        best.cycles = f64::INFINITY;
-        Self::for_each(machine, sizes, batches, allows, |choice| {
-            if choice.cycles < best.cycles {
-                best = choice;
-            }
-        });
-        best
-    }
-
-    /// Calls `f` with every choice that is worth a try.
-    pub(super) fn for_each(
-        machine: &Machine,
-        [m, n, k]: [usize; 3],
-        batches: usize,
-        allows: Allows,
-        mut f: impl FnMut(Self),
-    ) {
-        if m == 0 || n == 0 || k == 0 || batches == 0 {
-            return f(Self::NONE);
-        }
-        let sizes = Sizes { m, n, k, batches, element_bytes: allows.element_bytes };
-        let has_tiles = machine.has_warpgroups() && !allows.packs();
-        let has_skinny = allows.skinny && m.min(n) <= skinny::ROWS;
-        if has_skinny && !(has_tiles && allows.few_along_k) {
-            let tiles = m.max(n).div_ceil(skinny::COLUMNS) * batches;
-            let steps = k.div_ceil(skinny::DEPTH) / 2;
-            splits(machine, tiles, steps, allows)
-                .filter(|splits| tiles * splits < BLOCKS_LIMIT)
-                .for_each(|splits| f(Self::skinny(sizes, splits, allows)));
-        }
-        if machine.has_warpgroups() && (allows.splits || !allows.packs()) {
-            Self::for_each_tile(machine, sizes, allows, |choice| {
-                f(Self {
-                    packs: allows.packs(),
-                    cycles: choice.cycles + allows.pack_cycles(),
-                    ..choice
-                });
-            });
-        }
-        if !has_tiles {
-            f(Self::warps(machine, [m, n, k], batches, allows));
-        }
-    }
-
-    /// Calls `f` with every choice of tiles for warpgroups.
-    fn for_each_tile(machine: &Machine, sizes: Sizes, allows: Allows, mut f: impl FnMut(Self)) {
-        for tile in Tile::LARGE.into_iter().filter(|tile| tile.columns() <= allows.widest) {
-            let splits = splits(machine, sizes.tiles(tile), sizes.steps(), allows);
-            splits.for_each(|splits| f(Self::hopper(machine, sizes, tile, splits)));
-        }
-        Tile::SMALL
-            .into_iter()
-            .chain(Tile::LARGE)
-            .filter(|tile| tile.columns() <= allows.widest)
-            .filter_map(|tile| Self::stream_k(machine, sizes, tile, allows))
-            .for_each(&mut f);
-        clusters()
-            .filter_map(|(tile, parts)| Self::in_clusters(machine, sizes, tile, parts, allows))
-            .for_each(f);
-    }
-
-    /// No products.
-    pub(super) const NONE: Self = Self {
-        kernel: Kernel::None,
-        splits: 0,
-        group: 1,
-        parts: 1,
-        streamed: 0,
-        packs: false,
-        blocks: 0,
-        passes: 0,
-        cycles: LAUNCH_CYCLES,
-        is_measured: false,
-    };
-
     /// Whether the kernel computes the transpose of D.
     pub(super) const fn is_exchanged(&self) -> bool {
         matches!(

@@ -1,6 +1,7 @@
 //! The tiles of the Hopper kernel, and what they cost.
 
 use kernels_gpu::matmul::form;
+use kernels_gpu::matmul::hopper::blocks_at_once;
 
 /// The tile that a block of the Hopper kernel computes at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl Tile {
     }
 
     /// The tile with this many columns.
-    pub(in crate::ops::matmul) fn of_columns(columns: usize) -> Option<Self> {
+    pub(crate) fn of_columns(columns: usize) -> Option<Self> {
         let mut all = Self::SMALL.into_iter().chain(Self::LARGE);
         all.find(|tile| tile.columns() == columns)
     }
@@ -90,4 +91,9 @@ impl Tile {
             Self::Slim => 3100.0,
         }
     }
+}
+
+/// Blocks that a device with this many multiprocessors runs at a time.
+pub(crate) const fn blocks_of_grid(multiprocessors: u32, tile: Tile) -> usize {
+    multiprocessors as usize * blocks_at_once(tile.columns())
 }
