@@ -18,7 +18,7 @@ use cuda_std::matrix::sync_at_barrier;
 use cuda_std::unroll::{build, each};
 use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
-/// Lanes of a warp, which takes a row, and adds as many neighbouring columns at a time.
+/// Lanes of a warp, which takes a row.
 const LANES: usize = 32;
 /// Columns of a lane: neighbours, which one instruction loads.
 const COLUMNS: usize = 4;

@@ -16,7 +16,7 @@ use cuda_std::vector::Vec4;
 use cuda_std::warp::lane_id;
 use cuda_std::{gpu_only, unrolled};
 
-/// Bytes of a consumer's sums of a tile.
+/// Bytes of a consumer's sums of a round.
 const BYTES: u32 = (ELEMENTS / 2 * size_of::<f32>()) as u32;
 
 /// Leaves a consumer's sums for the warp that adds them: those of one tile and round after the other, `number` by `number`.

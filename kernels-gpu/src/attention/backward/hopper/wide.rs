@@ -239,7 +239,7 @@ impl<C: Score, const BOXES: usize> Consumer<'_, C, BOXES> {
             gradients.cast_const().cast::<Matrix<[[u16; QUERIES]; KEYS], Swizzle128>>(),
             0,
         );
-        // Where the consumer has no columns in the round it multiplies the last ones: a branch would cost more.
+        // Where the consumer has no columns in the round it multiplies the last ones, since `add` waits by numbers of groups.
         let part = (2 * round + self.own).min(BOXES - 1);
         let keys = keys.cast::<Matrix<[[u16; SPAN / 2]; KEYS], Swizzle128>>();
         let b = Descriptor::of_columns(keys, 0).advanced((part * KEYS * SPAN) as u32);
