@@ -39,3 +39,36 @@ fn a_double_load_is_noticed() {
     assert_eq!(loading_twice(&kernel("")), ["sums"]);
     assert_eq!(loading_twice(&kernel("$L__BB0_1:\n")), [""; 0]);
 }
+
+/// The functions, other than kernels, that multiply by warpgroups. Products overlap with other work neither across the call nor, as the
+/// assembler has it, anywhere in the kernel (C7510).
+fn multiplying_in_functions(ptx: &str) -> Vec<&str> {
+    let (mut function, mut found) = ("", Vec::new());
+    for line in ptx.lines().map(str::trim_start) {
+        if line.contains(".entry ") {
+            function = "";
+        } else if let Some((_, name)) = line.split_once(".func ") {
+            function = name.trim();
+        } else if line.contains("wgmma.mma_async") && !function.is_empty() {
+            found.push(function);
+        }
+    }
+    found.dedup();
+    found
+}
+
+#[test]
+fn warpgroups_multiply_in_kernels_alone() {
+    for image in IMAGES {
+        let found = multiplying_in_functions(image.ptx());
+        assert_eq!(found, [""; 0], "in the image for {}", image.arch());
+    }
+}
+
+#[test]
+fn a_product_in_a_function_is_noticed() {
+    let body = "\twgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%f1};\n}\n";
+    assert_eq!(multiplying_in_functions(&format!(".visible .entry product(\n{body}")), [""; 0]);
+    let function = format!(".visible .entry product(\n}}\n.func add(\n{body}");
+    assert_eq!(multiplying_in_functions(&function), ["add("]);
+}

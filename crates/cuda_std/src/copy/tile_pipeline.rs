@@ -283,16 +283,19 @@ impl<T, const STAGES: usize> TileConsumer<T, STAGES> {
     }
 
     /// [`release`](Self::release) by one lane for its warp: of a pipeline whose consumers are warps. Those of a warpgroup need not be at the same stage, so that
-    /// none of them can speak for another one.
+    /// none of them can speak for another one. What any lane has read of the stage is read before it is filled again.
     ///
     /// # Safety
-    /// As [`release`](Self::release). All lanes of the warp call this together, and have done with the stage.
+    /// As [`release`](Self::release), for the warp. All its lanes call this together.
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn release_by_warp(&self, behind: usize) {
-        if crate::warp::lane_id() == 0 {
-            // SAFETY: the caller's promise.
-            unsafe { self.release(behind) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            crate::warp::sync_warp(!0);
+            if crate::warp::lane_id() == 0 {
+                self.release(behind);
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::attention::hopper::KeyTile;
 use crate::prelude::*;
 use cuda_std::copy::*;
 use cuda_std::gpu_only;
+use cuda_std::matrix::WARPGROUP;
 
 /// Dynamic shared memory of a block, in bytes: keys and values; of each stage queries, gradients of results, tiles of scores, sums, and two numbers of each query; and barriers.
 #[must_use]
@@ -32,6 +33,9 @@ const fn stages_of_sums(depth: usize) -> usize {
 const fn tiles_of_scores(depth: usize) -> usize {
     if depth <= MOST_OF_OWN_KEYS { 1 } else { 2 }
 }
+
+/// Warps of both consumers.
+const WARPS: u32 = 2 * WARPGROUP as u32 / 32;
 
 /// The dynamic shared memory of a block, for `KEYS` keys and `M` queries of a tile, rows of `BOXES` × 64 elements, and `O` stages of gradients of results.
 #[derive(Clone, Copy)]
@@ -71,7 +75,7 @@ impl<const KEYS: usize, const BOXES: usize, const M: usize, const O: usize>
         let sums = scores.wrapping_add(STAGES * Self::STAGE_OF_SCORES);
         let numbers = sums.wrapping_add(stages_of_sums(64 * BOXES) * ELEMENTS * 4);
         let barriers = numbers.wrapping_add(STAGES * M * 2 * 4);
-        // SAFETY: the caller's promise; one warp fills a stage, and one thread of each consumer releases it.
+        // SAFETY: the caller's promise; one warp fills a stage, and a lane of each of the consumers' warps releases it.
         unsafe {
             let barriers = |at: usize| {
                 let first = barriers.wrapping_add(at * 2 * STAGES * 8);
@@ -82,8 +86,8 @@ impl<const KEYS: usize, const BOXES: usize, const M: usize, const O: usize>
             let results = SharedArray::<KeyTile<M, BOXES>, O>::from_raw(results.cast());
             Self {
                 keys: TilePipeline::new(keys, barriers(0), 2),
-                queries: TilePipeline::new(queries, barriers(1), 2),
-                results: TilePipeline::new(results, barriers(2), 2),
+                queries: TilePipeline::new(queries, barriers(1), WARPS),
+                results: TilePipeline::new(results, barriers(2), WARPS),
                 scores,
                 sums: sums.cast(),
                 numbers: numbers.cast(),

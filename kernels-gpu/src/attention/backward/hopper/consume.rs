@@ -8,7 +8,7 @@ use super::block::barriers::SCORES;
 use super::scores::ThreadScores;
 use super::tile::Tile;
 use super::{STAGES, sums};
-use crate::attention::hopper::consume::{multiply_keys, multiply_values, release};
+use crate::attention::hopper::consume::{multiply_keys, multiply_values};
 use crate::attention::hopper::{Half, KeyTile, SPAN};
 use crate::attention::output::OutputRow;
 use crate::attention::{Problem, RowStrides, Score, Segment, factor_of_kept};
@@ -98,7 +98,7 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
     {
         let Self { block, scores: of_thread, .. } = *self;
         let tile = of_thread.tile;
-        // SAFETY: the caller's promise. A stage is released when the products with it are done; its numbers were read before the barrier of both consumers.
+        // SAFETY: the caller's promise. A warp releases a stage when its products with it are done, and its lanes have read the numbers.
         unsafe {
             let (mut keys, mut queries, mut results) =
                 (block.keys.consumer(), block.queries.consumer(), block.results.consumer());
@@ -133,12 +133,12 @@ impl<C: Score, const BOXES: usize, const M: usize> Consumer<'_, C, BOXES, M> {
                 self.multiply_gradients::<T>(&mut sums, at, k);
                 multiply_values::<T, M, BOXES, D, F>(d_k, gradients, q, true);
                 sums.wait::<1>();
-                release(&results, 0);
+                results.release_by_warp(0);
                 results.step();
                 sums::store(block, (self.own, self.thread), at, &sums);
                 d_k.wait::<0>();
                 d_v.wait::<0>();
-                release(&queries, 0);
+                queries.release_by_warp(0);
                 queries.step();
                 place = tile.after(place);
                 at += 1;

@@ -232,49 +232,47 @@ pub unsafe fn add<
     // SAFETY: the launch gives the memory; all threads together.
     unsafe {
         let block = Block::<{ 2 * ROWS }, BOXES, M, STAGES>::new();
-        by_warpgroups(block, maps, problem, &tile, operands, score.0, |own| {
-            consume::all::<T, C, D, BOXES, E, M, F>(block, problem, &tile, operands, score, own);
-        });
+        match warpgroup_of_warp() {
+            0 => copy_and_add(block, maps, problem, &tile, operands, score.0),
+            group => {
+                raise_registers::<REGISTERS>();
+                let own = group - 1;
+                consume::all::<T, C, D, BOXES, E, M, F>(
+                    block, problem, &tile, operands, score, own,
+                );
+            }
+        }
     }
+    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
+    thread::sync_threads();
 }
 
-/// Has the first warpgroup copy and add, and each of the others `consume`, with its number.
+/// Registers of a consumer's thread: these and 24 of each thread of the first warpgroup are the block's 168 each at entry.
+const REGISTERS: u32 = 240;
+
+/// What the first warpgroup does: one warp copies, and some add. (The branch between it and the consumers is in each kernel, and not here with a closure: LLVM did not inline
+/// every one, and products do not overlap where there is a call, C7510.)
 ///
 /// # Safety
-/// As [`add`]; consumers go by the barriers of the block.
+/// As [`add`], for the warpgroup; the consumers go by the barriers of the block.
 #[gpu_only]
 #[inline(always)]
-unsafe fn by_warpgroups<
-    T,
-    const KEYS: usize,
-    const BOXES: usize,
-    const M: usize,
-    const O: usize,
->(
+unsafe fn copy_and_add<T, const KEYS: usize, const BOXES: usize, const M: usize, const O: usize>(
     block: Block<KEYS, BOXES, M, O>,
     maps: GridConstant<'_, [MapWords; 4]>,
     problem: &BackwardProblem,
     tile: &Tile<KEYS, M>,
     operands: Operands<'_, T>,
     score: impl Score,
-    consume: impl FnOnce(usize),
 ) {
-    // SAFETY: all lanes of each warp are here, and each branch is one of whole warpgroups. 24 and twice 240 registers are the block's 168 each at entry.
+    // SAFETY: the caller's promise.
     unsafe {
-        let group = warpgroup_of_warp();
-        if group == 0 {
-            lower_registers::<24>();
-            let (warp, stages) = (thread_in_warpgroup() / 32, block.stages_of_sums());
-            if warp < stages {
-                sums::add(block, problem, tile, operands, score, warp as u32);
-            } else if warp == stages {
-                produce::all(block, maps, problem, tile, operands);
-            }
-        } else {
-            raise_registers::<240>();
-            consume(group - 1);
+        lower_registers::<24>();
+        let (warp, stages) = (thread_in_warpgroup() / 32, block.stages_of_sums());
+        if warp < stages {
+            sums::add(block, problem, tile, operands, score, warp as u32);
+        } else if warp == stages {
+            produce::all(block, maps, problem, tile, operands);
         }
     }
-    // Where the paths of both kinds of warps do not meet, the assembler has the multiplications wait for each other.
-    thread::sync_threads();
 }

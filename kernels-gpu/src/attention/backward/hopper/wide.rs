@@ -12,10 +12,10 @@ use super::block::barriers::SCORES;
 use super::consume::{BOTH, Output};
 use super::scores::ThreadScores;
 use super::tile::Tile;
-use super::{by_warpgroups, rounds, sums};
+use super::{REGISTERS, copy_and_add, rounds, sums};
 use crate::attention::Score;
-use crate::attention::hopper::consume::{multiply_rows, release};
-use crate::attention::hopper::{Half, KeyTile, SPAN};
+use crate::attention::hopper::consume::multiply_rows;
+use crate::attention::hopper::{Half, KeyTile, SPAN, warpgroup_of_warp};
 use crate::prelude::*;
 use cuda_std::copy::{Tile as Matrix, *};
 use cuda_std::gpu_only;
@@ -56,10 +56,16 @@ pub unsafe fn add<T, C, const D: usize, const BOXES: usize, const E: usize>(
     // SAFETY: the launch gives the memory; all threads together.
     unsafe {
         let block = Memory::<BOXES>::new();
-        by_warpgroups(block, maps, problem, &tile, operands, score.0, |own| {
-            consume::<T, C, D, BOXES, E>(block, problem, &tile, operands, score, own);
-        });
+        match warpgroup_of_warp() {
+            0 => copy_and_add(block, maps, problem, &tile, operands, score.0),
+            group => {
+                raise_registers::<REGISTERS>();
+                consume::<T, C, D, BOXES, E>(block, problem, &tile, operands, score, group - 1);
+            }
+        }
     }
+    // As for shorter rows.
+    thread::sync_threads();
 }
 
 /// Computes the gradients of values (`own` is 0) or of keys (1), and half of the columns of those of the queries.
@@ -129,7 +135,7 @@ impl<C: Score, const BOXES: usize> Consumer<'_, C, BOXES> {
     {
         let Self { block, scores: of_thread, own, thread } = *self;
         let tile = of_thread.tile;
-        // SAFETY: the caller's promise. A stage is released when the products with it are done; its numbers were read before the barrier of both consumers. Scores are written
+        // SAFETY: the caller's promise. A warp releases a stage when its products with it are done, and its lanes have read the numbers. Scores are written
         // to a stage again after the barrier of a later tile, to which both consumers come when the products with these scores are done.
         unsafe {
             let (mut keys, mut queries, mut results) =
@@ -163,9 +169,9 @@ impl<C: Score, const BOXES: usize> Consumer<'_, C, BOXES> {
                 low.wait::<2>();
                 sums::store(block, (own, thread), 2 * at, &low);
                 sums.wait::<1>();
-                release(&results, 0);
+                results.release_by_warp(0);
                 results.step();
-                release(&queries, 0);
+                queries.release_by_warp(0);
                 queries.step();
                 high.wait::<0>();
                 sums::store(block, (own, thread), 2 * at + 1, &high);
