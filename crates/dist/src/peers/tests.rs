@@ -12,7 +12,10 @@ use crate::transport::Primitive;
 /// The memory of each of some ranks.
 pub(crate) fn ranks(gpu: &Gpu, count: usize) -> DistResult<Vec<PeerMemory>> {
     // Smaller slots than of ranks in processes: as many chunks of fewer bytes.
-    let slot_bytes = 8 << 20;
+    with_slots(gpu, count, 8 << 20)
+}
+
+fn with_slots(gpu: &Gpu, count: usize, slot_bytes: usize) -> DistResult<Vec<PeerMemory>> {
     let memory = memory_bytes(count, slot_bytes);
     let all = Mapping::of_one_process(gpu, count, memory).into_iter().enumerate();
     all.map(|(rank, mapping)| {
@@ -83,35 +86,46 @@ fn messages_of_many_chunks_come_whole_and_in_order() -> DistResult<()> {
     Ok(())
 }
 
+/// By the copy engine, and, where they are whole vectors, by a kernel; in more chunks than there are slots, twice.
 #[test]
 fn rows_come_without_their_gaps() -> DistResult<()> {
     let gpu = Gpu::new()?;
-    let all = ranks(&gpu, 2)?;
-    let (row_bytes, pitch_bytes, rows) = (3001, 4000, 5000);
+    let all = with_slots(&gpu, 2, 1 << 16)?;
     let streams = [gpu.create_stream()?, gpu.create_stream()?];
-    let values = bytes(1, pitch_bytes * rows);
-    let source = DeviceBuffer::from_slice(&streams[0], &values)?;
-    let target = DeviceBuffer::<u8>::zeroed(&streams[1], row_bytes * rows)?;
-    gpu.synchronize()?;
-    let (from, to) = (source.as_device_ptr().address(), target.as_device_ptr().address());
-    let sent = [(1, Rows { address: from, row_bytes, pitch_bytes, rows })];
-    let landing = Landing::of_bytes(0, to, row_bytes * rows);
-    let by_row = Landing {
-        from: 0,
-        row_bytes,
-        rows,
-        land: Box::new(|on, at, part| {
-            (landing.land)(on, at, part.start * row_bytes..part.end * row_bytes)
-        }),
-    };
-    // SAFETY: as above.
-    unsafe {
-        all[0].exchange(&streams[0], (&sent, &[]), CHUNKS, || Ok(()))?;
-        all[1].exchange(&streams[1], (&[], &[by_row]), CHUNKS, || Ok(()))?;
+    // One chunk, and a launch that sends all slots, another one with a single chunk, and parts of rows.
+    for (row_bytes, pitch_bytes, rows) in
+        [(301, 400, 1300), (304, 400, 1300), (304, 400, 2900), (304, 400, 3900), (16, 4000, 99)]
+    {
+        let values = [0, 1].map(|seed| bytes(seed, pitch_bytes * rows));
+        let buffer = |rank: usize, values: &[u8]| DeviceBuffer::from_slice(&streams[rank], values);
+        let sources = [buffer(0, &values[0])?, buffer(1, &values[1])?];
+        let none = vec![0; row_bytes * rows];
+        let targets = [buffer(0, &none)?, buffer(1, &none)?];
+        gpu.synchronize()?;
+        for _ in 0..5 {
+            for (rank, own) in all.iter().enumerate() {
+                let address = sources[rank].as_device_ptr().address();
+                let sent = [(1 - rank as u32, Rows { address, row_bytes, pitch_bytes, rows })];
+                let to = targets[rank].as_device_ptr().address();
+                let landing = Landing::of_bytes(1 - rank as u32, to, row_bytes * rows);
+                let by_row = Landing {
+                    from: landing.from,
+                    row_bytes,
+                    rows,
+                    land: Box::new(|on, at, part| {
+                        (landing.land)(on, at, part.start * row_bytes..part.end * row_bytes)
+                    }),
+                };
+                // SAFETY: the buffers are there, and nothing else uses them before the device is waited for.
+                unsafe { own.exchange(&streams[rank], (&sent, &[by_row]), CHUNKS, || Ok(())) }?;
+            }
+        }
+        streams.iter().try_for_each(Stream::synchronize)?;
+        for (target, values) in targets.iter().zip(values.iter().rev()) {
+            let expected = values.chunks(pitch_bytes).flat_map(|row| &row[..row_bytes]);
+            assert!(target.to_vec()?.iter().eq(expected), "rows of {row_bytes} bytes");
+        }
     }
-    streams[1].synchronize()?;
-    let expected = values.chunks(pitch_bytes).flat_map(|row| &row[..row_bytes]);
-    assert!(target.to_vec()?.iter().eq(expected));
     Ok(())
 }
 
