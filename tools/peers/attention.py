@@ -1,6 +1,6 @@
 """The peers of attention: the backends of PyTorch's scaled_dot_product_attention, on normal data."""
 
-from peer import case, serve, torch
+from peer import case, compiled, serve, torch
 
 try:
     import cudnn
@@ -202,6 +202,37 @@ for name, backend in (("cuDNN", "CUDNN_ATTENTION"), ("torch's flash", "FLASH_ATT
 @case("torch's FlexAttention", "attention/strided/bf16")
 def _(shape, seed):
     return strided(shape)
+
+
+def rotary(x, cos, sin):
+    low, high = x.float().chunk(2, dim=-1)
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1).to(x.dtype)
+
+
+def append(k, v, cos, sin, k_cache, v_cache):
+    k_cache.copy_(rotary(k, cos, sin))
+    v_cache.copy_(v)
+
+
+def rows_and_turns(shape, heads):
+    batches, _, _, rows, _, depth = shape
+    size = (batches, heads, rows, depth)
+    x = torch.randn(size, device="cuda", dtype=torch.float32).to(torch.bfloat16)
+    pairs = torch.arange(0, depth, 2, device="cuda", dtype=torch.float64) / depth
+    angles = torch.arange(rows, device="cuda", dtype=torch.float64)[:, None] * 10_000.0**-pairs
+    return x, angles.cos().float(), angles.sin().float()
+
+
+@case("torch.compile", "attention/rotary/bf16")
+def _(shape, seed):
+    return compiled(rotary, *rows_and_turns(shape, shape[1]))
+
+
+@case("torch.compile", "attention/append/bf16")
+def _(shape, seed):
+    k, cos, sin = rows_and_turns(shape, shape[2])
+    v, k_cache, v_cache = (torch.randn_like(k) for _ in range(3))
+    return compiled(append, k, v, cos, sin, k_cache, v_cache)
 
 
 # Of these PyTorch 2.11 runs the flash backend alone: for cuDNN's it has no deterministic kernel.

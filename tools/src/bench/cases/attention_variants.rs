@@ -1,9 +1,10 @@
-//! Attention of 8-bit floats, with dropout, and under a mask whose empty blocks lists leave out.
+//! Attention of 8-bit floats, with dropout, and under a mask whose empty blocks lists leave out; and what turns rows and fills caches.
 
 use cuda_std::number::{E4m3, bf16};
 use ferrowarp::ops::attention::{
-    Band, BlockLists, Dropout, HeadScales, Heads, HeadsMut, ListsFor, Options, Place, Score,
-    Strided, attention_into, attention_scaled_into,
+    Band, BlockLists, Cache, Dropout, HeadScales, Heads, HeadsLayout, HeadsMut, ListsFor, Options,
+    Place, Positions, RotaryTable, Score, Strided, append_into, attention_into,
+    attention_scaled_into, rotary_in_place,
 };
 use kernels_gpu::attention::Keys;
 use reference::attention::Rounding;
@@ -11,7 +12,9 @@ use reference::attention::Rounding;
 use super::attention::{
     Rigged, Sizes, backward, compare_rows, expected_row, layouts, lengths, operations,
 };
+use crate::bench::check::{self, Fault};
 use crate::bench::{Case, Scale, data, rig};
+use ferrowarp::memory::DeviceBuffer;
 
 /// Of a query's weights a tenth is dropped.
 const DROPPED: f32 = 0.1;
@@ -33,10 +36,95 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
         let form = "dropout-gradients";
         cases.push(backward(form, Band::ALL, sizes, false, dropout_of, factor_of));
     }
-    for sizes in scale.pick(small, vec![long], vec![long]) {
+    for sizes in scale.pick(small.clone(), vec![long], vec![long]) {
         cases.push(strided(sizes));
     }
+    let rows = vec![[4, 32, 32, 8192, 8192, 128]];
+    for sizes in scale.pick(small.clone(), rows.clone(), rows) {
+        cases.push(rotary(sizes));
+    }
+    let rows = vec![[32, 8, 8, 4096, 4096, 128]];
+    for sizes in scale.pick(small, rows.clone(), rows) {
+        cases.push(append(sizes));
+    }
     cases
+}
+
+/// The base of the angles.
+const BASE: f64 = 10_000.0;
+
+/// Rows of queries, turned in place from position 0 on.
+fn rotary(sizes: Sizes) -> Case {
+    let (layout, _) = layouts(sizes);
+    let HeadsLayout { rows, depth, .. } = layout;
+    let len: usize = layout.sizes().iter().product();
+    Case::new(["attention", "rotary", "bf16"], sizes, 2 * 2 * len, move |gpu, seed| {
+        let x = data::normal::<bf16>(gpu, len, seed)?;
+        let state = (x, RotaryTable::new(gpu, rows, depth, BASE)?);
+        rig(
+            state,
+            move |(x, _), gpu| data::normal(gpu, len, seed).map(|normal| *x = normal),
+            move |(x, table), gpu| {
+                rotary_in_place(gpu, HeadsMut::new(x, layout)?, table, Positions::From(0), false)
+            },
+            move |(x, _), _| compare_turned(x, rows, depth, seed),
+        )
+    })
+}
+
+/// All rows of a cache without pages, keys and values; keys are turned.
+fn append(sizes: Sizes) -> Case {
+    let (_, layout) = layouts(sizes);
+    let HeadsLayout { batches, rows, depth, .. } = layout;
+    let len: usize = layout.sizes().iter().product();
+    Case::new(["attention", "append", "bf16"], sizes, 4 * 2 * len, move |gpu, seed| {
+        let state = (
+            [data::normal::<bf16>(gpu, len, seed)?, data::normal(gpu, len, seed + 1)?],
+            [data::poisoned::<bf16>(gpu, len)?, data::poisoned(gpu, len)?],
+            DeviceBuffer::from_slice(gpu, &vec![rows as u32; batches])?,
+            RotaryTable::new(gpu, rows, depth, BASE)?,
+        );
+        rig(
+            state,
+            |state, _| state.1.iter_mut().try_for_each(data::poison),
+            move |([k, v], [k_cache, v_cache], lengths, table), gpu| {
+                let (k, v) = (Heads::new(&*k, layout)?, Heads::new(&*v, layout)?);
+                let cache = Cache {
+                    k: HeadsMut::new(k_cache, layout)?,
+                    v: HeadsMut::new(v_cache, layout)?,
+                    pages: None,
+                };
+                append_into(gpu, [k, v], cache, &*lengths, Some(&*table))
+            },
+            move |(_, [k_cache, v_cache], ..), _| {
+                compare_turned(k_cache, rows, depth, seed)?;
+                check::for_samples(v_cache, |at, found: bf16| {
+                    let expected = data::normal_value::<bf16>(seed + 1, at).to_f64();
+                    check::near("value of the cache", found.to_f64(), expected, 0.0)
+                })
+            },
+        )
+    })
+}
+
+/// Compares a few elements of turned rows, which were normal data, with f64. Two products, their sum, and the cosine and the sine are rounded to 24 bits.
+fn compare_turned(
+    turned: &DeviceBuffer<bf16>,
+    rows: usize,
+    depth: usize,
+    seed: u32,
+) -> Result<(), Fault> {
+    check::for_samples(turned, |at, found: bf16| {
+        let (row, i) = (at / depth, at % depth);
+        let value = |i| data::normal_value::<bf16>(seed, row * depth + i).to_f64();
+        let (pair, other) = (i % (depth / 2), (i + depth / 2) % depth);
+        let angle = (row % rows) as f64 * BASE.powf(-2.0 * pair as f64 / depth as f64);
+        let sin = if i < depth / 2 { -angle.sin() } else { angle.sin() };
+        let expected = value(i) * angle.cos() + value(other) * sin;
+        let added = value(i).abs() + value(other).abs();
+        let bound = expected.abs() * Rounding::BF16.unit + added * 4.0 * 2f64.powi(-24) + 1e-6;
+        check::near("turned element", found.to_f64(), expected, bound)
+    })
 }
 
 fn bytes_of([batches, heads, kv_heads, queries, keys, depth]: Sizes) -> usize {
