@@ -1,14 +1,14 @@
 //! Rotary position embedding, and caches of keys and values.
 
-use cuda_std::launch::{DeviceRead, LaunchConfig};
+use cuda_std::launch::{DeviceRead, Grid1};
 use cuda_std::vector::Vec2;
 use kernels_gpu::attention::hopper::Half;
-use kernels_gpu::attention::rotary::{Append, Rotation, cache_append, rotary};
+use kernels_gpu::attention::rotary::{Append, Division, Rotation, WIDE, cache_append, rotary};
 
 use cuda_std::launch::Instance;
 
 use super::prepare::{check_apart, wrong};
-use super::{Heads, HeadsMut};
+use super::{Heads, HeadsLayout, HeadsMut};
 use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSlice};
 use crate::ops::same_len;
@@ -102,13 +102,12 @@ where
     };
     let lengths = As::<u32>::optional(lengths);
     let [batches, heads, rows, depth] = small(layout.sizes())?;
-    let half = depth / 2;
-    let rotation =
-        Rotation { batches, heads, rows, half, first, back: back.into(), x: layout.strides() };
-    let config = LaunchConfig::for_num_elems(layout.sizes().iter().product::<usize>() / 2);
-    let (on, x) = (on.as_stream(), &mut x.memory);
-    // SAFETY: the view has every element of its layout, and no two rows share one.
-    unsafe { rotary::<T>::launch(on, config, rotation, &table.turns, &lengths, x) }
+    let division = divide([batches, heads, rows], depth, is_wide::<T>((x.address(), layout)))?;
+    let (x_strides, back) = (layout.strides(), back.into());
+    let rotation = Rotation { x: x_strides, division, rows, depth, first, back };
+    let (on, grid, x) = (on.as_stream(), Grid1::new(division.blocks()), &mut x.memory);
+    // SAFETY: the view has every element of its layout, and no two rows share one; rows are as the division says.
+    unsafe { rotary::<T>::launch(on, grid, rotation, &table.turns, &lengths, x) }
 }
 
 /// A cache of keys and values of which rows are written: whole batches, `[batches, kv_heads, rows, d]`, or pages, `[pages, kv_heads, rows of a page, d]`, which
@@ -145,13 +144,13 @@ where
     same_len("the lengths of a cache", k.layout().batches, lengths.len())?;
     let pages = As::<u32>::optional(cache.pages.as_ref());
     let turns = As::<Vec2<f32>>::optional(table.map(|table| &table.turns));
-    let config = LaunchConfig::for_num_elems(append.threads());
+    let grid = Grid1::new(append.division.blocks());
     let (of_k, of_v) = (&mut cache.k.memory, &mut cache.v.memory);
     let (on, k, v) = (on.as_stream(), &k.memory, &v.memory);
     // SAFETY: the views have every element of their layouts, and no two rows of the cache share one; of a page that the table names twice, elements are
-    // written whole, as is documented.
+    // written whole, as is documented. Rows are as the division says.
     unsafe {
-        cache_append::<T>::launch(on, config, append, &turns, lengths, &pages, k, v, of_k, of_v)
+        cache_append::<T>::launch(on, grid, append, &turns, lengths, &pages, k, v, of_k, of_v)
     }
 }
 
@@ -198,9 +197,15 @@ fn check<T: Half>(
     check_apart("keys of the cache", &cache.k, [("values of the cache", &cache.v.as_read())])?;
     let [batches, heads, rows, depth] = small(of_k.sizes())?;
     let [cache_batches, _, page_rows, value_depth] = small(to_v.sizes())?;
+    let tensors = [
+        (k.address(), of_k),
+        (v.address(), of_v),
+        (cache.k.address(), to_k),
+        (cache.v.address(), to_v),
+    ];
+    let is_wide = tensors.into_iter().all(is_wide::<T>);
     Ok(Append {
-        batches,
-        heads,
+        division: divide([batches, heads, rows], depth.max(value_depth), is_wide)?,
         rows,
         depth,
         value_depth,
@@ -212,6 +217,25 @@ fn check<T: Half>(
         k_cache: to_k.strides(),
         v_cache: to_v.strides(),
     })
+}
+
+/// Whether rows, and halves of rows, are made of vectors of 16 bytes.
+fn is_wide<T>((address, layout): (u64, HeadsLayout)) -> bool {
+    let HeadsLayout { batch_stride, head_stride, row_stride, .. } = layout;
+    let [batches, heads, rows, depth] = layout.sizes();
+    let strides = [(batches, batch_stride), (heads, head_stride), (rows, row_stride)];
+    let is_whole = |elements: usize| elements.is_multiple_of(WIDE as usize);
+    address.is_multiple_of(u64::from(WIDE) * size_of::<T>() as u64)
+        && is_whole(depth / 2)
+        && depth.is_multiple_of(2)
+        && strides.into_iter().all(|(count, stride)| count < 2 || is_whole(stride))
+}
+
+/// How a launch divides `[batches, heads, rows]` of at most `depth` elements.
+fn divide(sizes: [u32; 3], depth: u32, is_wide: bool) -> GpuResult<Division> {
+    let too_many =
+        || wrong(format!("{sizes:?} batches, heads and rows are more than a launch takes"));
+    Division::new(sizes, depth.div_ceil(2), is_wide).ok_or_else(too_many)
 }
 
 /// Sizes as kernels count them.
