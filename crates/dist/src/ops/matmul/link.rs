@@ -107,7 +107,6 @@ pub(super) fn buffers<T: Pod>(
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::peers::tests::{emulated, ranks};
 
