@@ -47,6 +47,9 @@ fn rows_are_turned_by_their_positions() -> GpuResult<()> {
         (HeadsLayout::by_row([1, 4, 33, 128]), 7),
         (HeadsLayout { row_stride: 40, ..HeadsLayout::by_head([1, 1, 9, 6]) }, 100),
         (HeadsLayout::by_head([2, 2, 1, 2]), 3),
+        // More units of all heads than a block has threads; and heads that begin at any element.
+        (HeadsLayout::by_row([2, 70, 3, 128]), 1),
+        (HeadsLayout { head_stride: 21, row_stride: 64, ..HeadsLayout::by_row([1, 3, 4, 16]) }, 0),
     ] {
         let len = rows(layout).map(|(_, at)| at + layout.depth).max().unwrap_or(0);
         let x: Vec<bf16> = random(&mut rng, len, 2.0);
@@ -89,12 +92,17 @@ fn rows_at_the_ends_of_sequences_have_their_positions() -> GpuResult<()> {
     Ok(())
 }
 
-/// A cache in pages, or of whole batches, gets the new rows and nothing else.
 #[test]
 fn new_rows_come_to_their_places_in_a_cache() -> GpuResult<()> {
+    // Elements one by one, and vectors, where values or keys are the longer ones.
+    [[16, 8], [6, 5], [32, 48], [64, 16]].into_iter().try_for_each(assert_appended)
+}
+
+/// A cache in pages, or of whole batches, gets new rows of so many elements, and nothing else.
+fn assert_appended([depth, value_depth]: [usize; 2]) -> GpuResult<()> {
     const PAGE: usize = 4;
     let mut rng = rng();
-    let (batches, heads, new, depth, value_depth) = (2, 3, 3, 16, 8);
+    let (batches, heads, new) = (2, 3, 3);
     let of_k = HeadsLayout::by_row([batches, heads, new, depth]);
     let of_v = HeadsLayout::by_head([batches, heads, new, value_depth]);
     let k: Vec<bf16> = random(&mut rng, batches * heads * new * depth, 2.0);
