@@ -212,6 +212,7 @@ def rotary(x, cos, sin):
 def append(k, v, cos, sin, k_cache, v_cache):
     k_cache.copy_(rotary(k, cos, sin))
     v_cache.copy_(v)
+    return k_cache, v_cache
 
 
 def rows_and_turns(shape, heads):

@@ -59,15 +59,16 @@ fn rotary(sizes: Sizes) -> Case {
     let HeadsLayout { rows, depth, .. } = layout;
     let len: usize = layout.sizes().iter().product();
     Case::new(["attention", "rotary", "bf16"], sizes, 2 * 2 * len, move |gpu, seed| {
-        let x = data::normal::<bf16>(gpu, len, seed)?;
-        let state = (x, RotaryTable::new(gpu, rows, depth, BASE)?);
+        let [x, before] = [data::normal::<bf16>(gpu, len, seed)?, data::normal(gpu, len, seed)?];
+        let state = (x, before, RotaryTable::new(gpu, rows, depth, BASE)?);
         rig(
             state,
-            move |(x, _), gpu| data::normal(gpu, len, seed).map(|normal| *x = normal),
-            move |(x, table), gpu| {
+            // Timed runs turn the rows again and again.
+            |(x, before, _), _| x.copy_from_device(&*before),
+            move |(x, _, table), gpu| {
                 rotary_in_place(gpu, HeadsMut::new(x, layout)?, table, Positions::From(0), false)
             },
-            move |(x, _), _| compare_turned(x, rows, depth, seed),
+            move |(x, ..), _| compare_turned(x, rows, depth, seed),
         )
     })
 }
