@@ -47,6 +47,8 @@ fn rows_are_turned_by_their_positions() -> GpuResult<()> {
         (HeadsLayout::by_row([1, 4, 33, 128]), 7),
         (HeadsLayout { row_stride: 40, ..HeadsLayout::by_head([1, 1, 9, 6]) }, 100),
         (HeadsLayout::by_head([2, 2, 1, 2]), 3),
+        (HeadsLayout::by_head([2, 0, 3, 16]), 0),
+        (HeadsLayout::by_head([0, 2, 3, 16]), 0),
         // More units of all heads than a block has threads; and heads that begin at any element.
         (HeadsLayout::by_row([2, 70, 3, 128]), 1),
         (HeadsLayout { head_stride: 21, row_stride: 64, ..HeadsLayout::by_row([1, 3, 4, 16]) }, 0),
