@@ -37,10 +37,18 @@ const ALL: [Collective; 9] = [
     Collective { name: "send and receive", on_bus: |_| 1.0, call: ring },
 ];
 
-/// Measures and prints all of them. Returns the bandwidth of the link, in bytes a second: what a rank sends to its neighbour while
-/// it receives from another, at the largest size.
-pub(super) fn run(bench: &Bench<'_>, sizes: &[usize], print: Print<'_>) -> Result<f64, CliError> {
-    let (ranks, mut link) = (bench.ranks.size() as usize, 0.0);
+/// The bandwidth of the link, in bytes a second: a rank sends so many bytes to its neighbour while it receives as many from another.
+pub(super) fn link(bench: &Bench<'_>, bytes: usize) -> DistResult<f64> {
+    let from = DeviceBuffer::<f32>::zeroed(bench.gpu(), bytes / 4)?;
+    let mut to = DeviceBuffer::<f32>::zeroed(bench.gpu(), bytes / 4)?;
+    let seconds =
+        bench.seconds(batch(bytes), || ring(bench.ranks, from.as_slice(), to.as_mut_slice()))?;
+    Ok((bytes / 4 * 4) as f64 / seconds)
+}
+
+/// Measures and prints all of them.
+pub(super) fn run(bench: &Bench<'_>, sizes: &[usize], print: Print<'_>) -> Result<(), CliError> {
+    let ranks = bench.ranks.size() as usize;
     // Whole elements of each rank.
     let lens = sizes.iter().map(|bytes| (bytes / 4).next_multiple_of(ranks));
     let lens: Vec<usize> = lens.collect();
@@ -61,7 +69,6 @@ pub(super) fn run(bench: &Bench<'_>, sizes: &[usize], print: Print<'_>) -> Resul
             })?;
             let rate = bytes as f64 / seconds;
             let bus = rate * (collective.on_bus)(ranks as f64);
-            link = bus;
             let cells = [seconds * 1e6, rate / 1e9, bus / 1e9].map(|number| format!("{number:.2}"));
             let [micros, rate, bus] = cells;
             table.add([shown(bytes), micros, rate, bus]);
@@ -70,8 +77,7 @@ pub(super) fn run(bench: &Bench<'_>, sizes: &[usize], print: Print<'_>) -> Resul
         table.print(&mut lines)?;
         print(format!("{}\n", String::from_utf8_lossy(&lines)))?;
     }
-    // The last one is that of neighbours.
-    Ok(link)
+    Ok(())
 }
 
 /// How many calls a round has, as in `tools/peers/nccl.cu`: enough that what is around them costs little.

@@ -29,6 +29,8 @@ sample is a batch, and the median of the samples is shown. Algorithm and bus ban
 the time, and that times the part of the size that crosses the link (all-reduce 2 (n - 1) / n; all-gather, reduce-scatter,
 all-to-all, gather and scatter (n - 1) / n; others 1). GB/s are 10^9 bytes a second.
 
+The rate of a transpose is compared with that of a send and a receive of as many bytes as a rank sends to others.
+
 Products are timed alone, without an exchange; with the exchange before or after; and with the exchange beside them, in pieces. The
 ratio is that of the latter two.
 
@@ -105,8 +107,8 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
         }
         Ok(())
     };
-    let link = collectives::run(&bench, &plan.sizes, print)?;
-    operations::run(&bench, &plan, link, print)?;
+    collectives::run(&bench, &plan.sizes, print)?;
+    operations::run(&bench, &plan, print)?;
     products::run(&bench, plan.product_side, print)?;
     end(ranks, &world).map_err(named)
 }

@@ -10,18 +10,14 @@ use ferrowarp_dist::ops::{Shares, transpose};
 
 use super::super::super::error::CliError;
 use super::super::super::table::{Side, Table};
+use super::collectives;
 use super::measure::Bench;
 use super::sizes::shown;
 use super::{Plan, Print};
 
-pub(super) fn run(
-    bench: &Bench<'_>,
-    plan: &Plan,
-    link: f64,
-    print: Print<'_>,
-) -> Result<(), CliError> {
+pub(super) fn run(bench: &Bench<'_>, plan: &Plan, print: Print<'_>) -> Result<(), CliError> {
     sorts(bench, plan.keys, print)?;
-    transposes(bench, plan.matrix_bytes, link, print)
+    transposes(bench, plan.matrix_bytes, print)
 }
 
 /// The rates of all ranks together, and of each rank that sorts its own keys alone, all at the same time.
@@ -107,13 +103,8 @@ fn sort_with_values(bench: &Bench<'_>, len: usize, options: Options) -> DistResu
     Ok((all, alone))
 }
 
-/// A square matrix of `f32`. What crosses the link is what a rank sends to others.
-fn transposes(
-    bench: &Bench<'_>,
-    bytes: usize,
-    link: f64,
-    print: Print<'_>,
-) -> Result<(), CliError> {
+/// A square matrix of `f32`, beside a send and a receive of as many bytes as a rank sends to others.
+fn transposes(bench: &Bench<'_>, bytes: usize, print: Print<'_>) -> Result<(), CliError> {
     let (ranks, gpu) = (bench.ranks, bench.gpu());
     let size = ranks.size() as usize;
     let rows = ((bytes / 4 / size).isqrt() / 32 * 32).max(32);
@@ -122,9 +113,15 @@ fn transposes(
     let own = DeviceBuffer::<f32>::zeroed(gpu, rows * side)?;
     let seconds =
         bench.seconds(1, || transpose::transpose(ranks, gpu, &own, &shares, &shares).map(drop))?;
-    let sent = (rows * side * 4) as f64 * (size as f64 - 1.0) / size as f64;
-    let share =
-        if size > 1 { format!("{:.1} %", sent / seconds / link * 100.0) } else { "-".to_owned() };
+    let sent = rows * rows * (size - 1) * 4;
+    let rate = sent as f64 / seconds;
+    let (link, share) = match size {
+        1 => ("-".to_owned(), "-".to_owned()),
+        _ => {
+            let link = collectives::link(bench, sent)?;
+            (format!("{:.2}", link / 1e9), format!("{:.1} %", rate / link * 100.0))
+        }
+    };
     let mut table = Table::new([
         ("transpose", Side::Left),
         ("of a rank", Side::Right),
@@ -137,8 +134,8 @@ fn transposes(
         format!("{side} × {side} f32"),
         shown(rows * side * 4),
         format!("{:.3}", seconds * 1e3),
-        format!("{:.2}", sent / seconds / 1e9),
-        format!("{:.2}", link / 1e9),
+        format!("{:.2}", rate / 1e9),
+        link,
         share,
     ]);
     printed(&table, print)
