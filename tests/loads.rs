@@ -40,8 +40,7 @@ fn a_double_load_is_noticed() {
     assert_eq!(loading_twice(&kernel("$L__BB0_1:\n")), [""; 0]);
 }
 
-/// The functions, other than kernels, that multiply by warpgroups. Products overlap with other work neither across the call nor, as the
-/// assembler has it, anywhere in the kernel (C7510).
+/// The device functions with `wgmma` instructions. In a kernel that calls one the assembler serializes all of them (C7510).
 fn multiplying_in_functions(ptx: &str) -> Vec<&str> {
     let (mut function, mut found) = ("", Vec::new());
     for line in ptx.lines().map(str::trim_start) {

@@ -74,10 +74,10 @@ impl Division {
         if self.units_of_heads == 0 { 0 } else { self.batches * self.blocks }
     }
 
-    /// The place of a number below those of the block's; threads take every [`BLOCK`]th.
+    /// The elements with that number among those of a block, of which each thread takes every [`BLOCK`]th; `None` past the last one.
     #[inline(always)]
-    fn place(&self, number: u32) -> Option<Place> {
-        let (batch, block) = self.by_blocks.divide(thread::block_idx_x());
+    fn place(&self, block: u32, number: u32) -> Option<Place> {
+        let (batch, block) = self.by_blocks.divide(block);
         let (row, at) = self.by_heads.divide(number);
         let (head, unit) = self.by_units.divide(at);
         let first = block * self.rows_of_block;
@@ -224,7 +224,7 @@ pub unsafe fn rotary<T: Half>(
     let Rotation { x: strides, division, rows, depth, first, back } = rotation;
     let sign = if back != 0 { -1.0 } else { 1.0 };
     let mut number = thread::thread_idx_x();
-    while let Some(Place { batch, head, row, at }) = division.place(number) {
+    while let Some(Place { batch, head, row, at }) = division.place(thread::block_idx_x(), number) {
         let position = position(lengths, batch, (first, row, rows));
         let turns = Turns::new(table, position, depth / 2, sign);
         let units = (depth, at, division.is_wide != 0);
@@ -285,7 +285,7 @@ pub unsafe fn cache_append<T: Half>(
     let Append { division, rows, depth, value_depth, .. } = append;
     let is_wide = division.is_wide != 0;
     let mut number = thread::thread_idx_x();
-    while let Some(Place { batch, head, row, at }) = division.place(number) {
+    while let Some(Place { batch, head, row, at }) = division.place(thread::block_idx_x(), number) {
         number += BLOCK as u32;
         let position = position(lengths, batch, (0, row, rows));
         let Some((page, slot)) = append.place(page_table, batch, position) else { continue };
@@ -326,16 +326,9 @@ mod tests {
 
     /// Places as each thread of each block would find them.
     fn places(division: &Division) -> Vec<[u32; 4]> {
-        let block = |block: u32| {
-            let place = move |number| {
-                let (batch, block) = division.by_blocks.divide(block);
-                let (row, at) = division.by_heads.divide(number);
-                let (head, unit) = division.by_units.divide(at);
-                [batch, head, block * division.rows_of_block + row, unit]
-            };
-            (0..division.rows_of_block * division.units_of_heads).map(place)
-        };
-        (0..division.blocks()).flat_map(block).filter(|place| place[2] < division.rows).collect()
+        let of_block = |block| (0..).map_while(move |number| division.place(block, number));
+        let places = (0..division.blocks()).flat_map(of_block);
+        places.map(|Place { batch, head, row, at }| [batch, head, row, at]).collect()
     }
 
     #[test]
@@ -345,12 +338,16 @@ mod tests {
                 let division = Division::new(sizes, half, is_wide).unwrap();
                 let mut found = places(&division);
                 let [batches, heads, rows] = sizes;
-                let units = if is_wide { half / WIDE } else { half };
-                let all = batches * heads * rows * units;
+                let step = if is_wide { WIDE } else { 1 };
+                let of_row = move |row: [u32; 3]| {
+                    (0..half).step_by(step as usize).map(move |at| [row[0], row[1], row[2], at])
+                };
+                let of_head =
+                    |batch, head| (0..rows).flat_map(move |row| of_row([batch, head, row]));
+                let of_batch = |batch| (0..heads).flat_map(move |head| of_head(batch, head));
+                let all: Vec<[u32; 4]> = (0..batches).flat_map(of_batch).collect();
                 found.sort_unstable();
-                found.dedup();
-                assert_eq!(found.len(), all as usize, "{sizes:?} {half}");
-                assert_eq!(found.last(), Some(&[batches - 1, heads - 1, rows - 1, units - 1]));
+                assert!(found == all, "{sizes:?}, {half}");
             }
         }
     }

@@ -96,13 +96,13 @@ fn messages_of_many_chunks_come_whole_and_in_order() -> DistResult<()> {
     Ok(())
 }
 
-/// By the copy engine, and, where they are whole vectors, by a kernel; in more chunks than there are slots, twice.
+/// By the copy engine, and, where rows are whole vectors, by a kernel; also in more chunks than there are slots, five times in succession.
 #[test]
 fn rows_come_without_their_gaps() -> DistResult<()> {
     let Some(gpu) = emulated()? else { return Ok(()) };
     let all = with_slots(&gpu, 2, 1 << 16)?;
     let streams = [gpu.create_stream()?, gpu.create_stream()?];
-    // One chunk, and a launch that sends all slots, another one with a single chunk, and parts of rows.
+    // 11, 23 and 31 chunks of the slots' 128 rows, and a single one.
     for (row_bytes, pitch_bytes, rows) in
         [(301, 400, 1300), (304, 400, 1300), (304, 400, 2900), (304, 400, 3900), (16, 4000, 99)]
     {
