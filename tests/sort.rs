@@ -1,5 +1,6 @@
 //! The sorts against the standard library's stable sort, bit for bit.
 
+mod digits;
 mod segments;
 
 use std::ops::Range;

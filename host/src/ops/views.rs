@@ -83,6 +83,18 @@ impl<'a, To> AsMut<'a, To> {
         Self { raw: NOTHING, borrow: PhantomData }
     }
 
+    /// The first `n` elements, as memory of its own.
+    ///
+    /// # Safety
+    /// The kernel that is given both uses one of them alone.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub unsafe fn front(&self, n: usize) -> Self {
+        assert!(n <= self.raw.len, "an operation takes memory for all of its elements");
+        Self { raw: RawSlice { len: n, ..self.raw }, borrow: PhantomData }
+    }
+
     /// The memory, to be read.
     pub fn as_read(&self) -> As<'_, To> {
         As { raw: self.raw, borrow: PhantomData }

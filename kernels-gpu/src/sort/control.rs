@@ -1,5 +1,6 @@
 //! What the kernels of a sort tell one another, in words of device memory that are 0 before the first.
 
+use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 
 use crate::prelude::*;
@@ -26,6 +27,26 @@ pub const GROUP_BITS: u32 = 16;
 #[must_use]
 pub const fn control_words(tiles: usize, group_bits: u32) -> usize {
     states(tiles, group_bits) + tiles * RADIX
+}
+
+/// The words in which [`sort_histogram`](fn@super::sort_histogram) leaves how many keys have each value of the first digit, 8 bytes each.
+pub const FIRST_COUNTS: Range<usize> = HEADER..HEADER + 2 * RADIX;
+
+/// Words before the states of tiles that a pass reads, if it is the only one.
+pub const PLANNED_WORDS: usize = HEADER + COUNTS + 2 * RADIX;
+
+/// The first words of the control of one pass, which moves the keys with each value of its digit to the place that `places` says, in
+/// elements, and on. The words behind them are 0.
+#[must_use]
+pub fn planned_words(places: &[u64; RADIX]) -> [u32; PLANNED_WORDS] {
+    let mut words = [0; PLANNED_WORDS];
+    words[STEPS] = Step::of(1, 0, false).0;
+    let of_group = words[HEADER + COUNTS..].as_chunks_mut::<2>().0;
+    for (words, place) in of_group.iter_mut().zip(places) {
+        let place = place | IS_KNOWN;
+        *words = [place as u32, (place >> 32) as u32];
+    }
+    words
 }
 
 /// Where the states of the tiles begin.

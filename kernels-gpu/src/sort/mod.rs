@@ -24,6 +24,7 @@ pub mod segments;
 pub mod top_k;
 mod walk;
 
+pub use control::{FIRST_COUNTS, planned_words};
 pub use histogram::sort_histogram;
 
 pub use key::{Digit, NoValue, Order, Payload, RADIX, RADIX_BITS, Word, passes, planned_passes};

@@ -122,7 +122,7 @@ const fn shared_bytes<K, V, const ITEMS: usize>() -> usize {
 
 /// One pass over `input: [n]`, or over what the pass before wrote of it; `values` follow their keys. Each of the arrays has `n`
 /// elements; those of [`NoValue`] may be empty. So may be `input` and `values` if the plan is to sort in place: what `out` and
-/// `out_values` hold.
+/// `out_values` hold. These may have more than `n` elements, if the plan is one pass, to places that are apart.
 ///
 /// Afterwards `out` holds the sorted keys if the pass is the last one; how often a pass goes to `spare` and back is planned by
 /// [`sort_histogram`](fn@super::histogram::sort_histogram).
@@ -165,12 +165,13 @@ pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
         Place::Spare => (spare.as_mut_ptr(), spare_values.as_mut_ptr()),
         _ => (out.as_mut_ptr(), out_values.as_mut_ptr()),
     };
-    let arrays = Arrays { from, to, from_values, to_values, n: out.len() };
+    let (n, room) = (spare.len(), out.len());
+    let arrays = Arrays { from, to, from_values, to_values, n, room };
     // SAFETY: the caller's promise.
     unsafe { sweep::<K, V, ITEMS>(&mut block, arrays, control, task, step) };
 }
 
-/// What a pass reads and writes: `n` elements each.
+/// What a pass reads, `n` elements each, and writes.
 #[derive(Clone, Copy)]
 pub(super) struct Arrays<K, V> {
     pub from: *const K,
@@ -178,6 +179,8 @@ pub(super) struct Arrays<K, V> {
     pub from_values: *const V,
     pub to_values: *mut V,
     pub n: usize,
+    /// No place is behind so many elements.
+    pub room: usize,
 }
 
 /// A block's tile of a pass.
@@ -262,12 +265,12 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
         let place = unsafe { place_of_digit(control, states, task, tile, tiles, own, of_tile) };
         // A digit's keys stand in the tile from `begin` on. No more stand before them there than in the result.
         // SAFETY: no thread reads the places before the barrier, and the digit is this thread's.
-        unsafe { memory.write_place(own, place - u64::from(begin), is_wide(n)) };
+        unsafe { memory.write_place(own, place - u64::from(begin), is_wide(arrays.room)) };
     }
     // The keys are staged, and every digit's place is known.
     block.sync(());
     let used = (n - tile.start).min(THREADS * ITEMS);
-    let leave = Leave { memory, digit, n, used, thread };
+    let leave = Leave { memory, digit, room: arrays.room, used, thread };
     // SAFETY: as the barrier says.
     let digits = unsafe { leave.keys::<K, V, ITEMS>(arrays.to, task.order, step) };
     if const { size_of::<V>() > 0 } {
@@ -383,10 +386,10 @@ impl Quarters {
     }
 }
 
-/// Whether places do not fit into 32 bits.
+/// Whether places in so many elements do not fit into 32 bits.
 #[inline(always)]
-fn is_wide(n: usize) -> bool {
-    n > u32::MAX as usize
+fn is_wide(room: usize) -> bool {
+    room > u32::MAX as usize
 }
 
 /// This lane's keys in the order of the array: 32 neighbours to a warp and load. Behind the end of the
@@ -516,7 +519,7 @@ pub(super) fn opaque(word: u32) -> u32 {
 struct Leave {
     memory: Memory,
     digit: Digit,
-    n: usize,
+    room: usize,
     used: usize,
     thread: usize,
 }
@@ -525,7 +528,7 @@ impl Leave {
     /// Writes the keys, neighbours by neighbouring threads; the digits of this thread's.
     ///
     /// # Safety
-    /// Keys and places are in shared memory; `to` has `n` elements.
+    /// Keys and places are in shared memory; `to` has `room` elements.
     #[inline(always)]
     unsafe fn keys<K: Word, V: Payload, const ITEMS: usize>(
         self,
@@ -580,9 +583,9 @@ impl Leave {
         digit: impl Fn(usize) -> u32,
     ) {
         let own = to.wrapping_add(self.thread);
-        // SAFETY: places of the tile's digits, and below `n`.
+        // SAFETY: places of the tile's digits, and below `room`.
         unsafe {
-            if is_wide(self.n) {
+            if is_wide(self.room) {
                 let places = self.memory.places::<u64>();
                 each::<ITEMS>(|k| {
                     let place = places.byte_add(2 * digit(k) as usize).read() as usize;

@@ -74,6 +74,7 @@ pub unsafe fn sort_segments<K: Word, V: Payload, const ITEMS: usize>(
             from_values: values.as_ptr(),
             to_values: out_values.as_mut_ptr(),
             n: keys.len(),
+            room: keys.len(),
         },
         spare: spare.as_mut_ptr(),
         spare_values: spare_values.as_mut_ptr(),

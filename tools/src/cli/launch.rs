@@ -20,6 +20,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Lines that wait to be printed; ranks that print more wait too.
 const LINES: usize = 1024;
 
+/// How many queues the driver gives a process's streams: 8 otherwise, which is fewer than an exchange and what runs beside it have
+/// streams. One that shares a queue waits for what is before it there.
+const CONNECTIONS: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
 /// Options of `ferrowarp launch`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -27,10 +31,11 @@ Examples:
   ferrowarp launch -n 4 -- ferrowarp dist demo
   ferrowarp launch -n 2 -- target/release/solver --steps 1000
 
-Each process gets torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Each line that
-it prints begins with its rank. If one fails, the others have some seconds to end by themselves, and are then terminated, with all
-processes that they have started; the exit status is that of the first one that failed, or 128 and the number of the signal
-that ended it. SIGINT, SIGTERM and SIGHUP are passed on to all; a second one kills them. Standard input is empty.")]
+Each process gets torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT; and, unless it is
+set, CUDA_DEVICE_MAX_CONNECTIONS=32, so that streams do not wait for one another. Each line that it prints begins with its rank.
+If one fails, the others have some seconds to end by themselves, and are then terminated, with all processes that they have
+started; the exit status is that of the first one that failed, or 128 and the number of the signal that ended it. SIGINT, SIGTERM
+and SIGHUP are passed on to all; a second one kills them. Standard input is empty.")]
 pub(super) struct Args {
     /// How many processes
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -123,6 +128,9 @@ impl Ranks {
             }
             command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
             command.env("FERROWARP_DIST_LAUNCHER", "launch").env("FERROWARP_DIST_ID", &run);
+            if std::env::var_os(CONNECTIONS).is_none() {
+                command.env(CONNECTIONS, "32");
+            }
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             end_with_parent(&mut command);
             let mut child = command.spawn().map_err(failed)?;

@@ -47,7 +47,7 @@ fn wait_for_end(process: &str) {
 
 #[test]
 fn each_rank_has_torchruns_variables_and_its_lines_its_number() {
-    let script = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR; \
+    let script = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $CUDA_DEVICE_MAX_CONNECTIONS; \
                   test $MASTER_PORT -gt 0 && echo warned >&2; printf unended";
     let output = launch(&Place::new(), "3", script).success().get_output().clone();
     let sorted = |text: &[u8]| {
@@ -57,11 +57,11 @@ fn each_rank_has_torchruns_variables_and_its_lines_its_number() {
         lines
     };
     let expected = [
-        "[0] 0 3 0 3 127.0.0.1",
+        "[0] 0 3 0 3 127.0.0.1 32",
         "[0] unended",
-        "[1] 1 3 1 3 127.0.0.1",
+        "[1] 1 3 1 3 127.0.0.1 32",
         "[1] unended",
-        "[2] 2 3 2 3 127.0.0.1",
+        "[2] 2 3 2 3 127.0.0.1 32",
         "[2] unended",
     ];
     assert_eq!(sorted(&output.stdout), expected);

@@ -65,8 +65,10 @@ impl Communicator {
     /// # Errors
     /// As [`all_gather`](Self::all_gather) and [`synchronize`](Self::synchronize).
     pub fn all_gather_host<T: Pod>(&self, on: &impl AsStream, values: &[T]) -> DistResult<Vec<T>> {
-        let own = DeviceBuffer::from_slice(on, values)?;
-        let mut all = DeviceBuffer::zeroed(on, values.len() * self.size() as usize)?;
+        // What is not freed in the order of the stream waits for all of the device.
+        let mut own = DeviceBuffer::zeroed_async(on, values.len())?;
+        own.copy_from_host(values)?;
+        let mut all = DeviceBuffer::zeroed_async(on, values.len() * self.size() as usize)?;
         self.all_gather(on, &own, &mut all)?;
         self.synchronize(on)?;
         Ok(all.to_vec()?)

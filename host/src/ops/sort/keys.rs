@@ -211,7 +211,7 @@ unsafe fn pass<W, V, const ITEMS: usize>(
 where
     sort_pass<W, V, ITEMS>: Instance,
 {
-    let grid = Grid1::new(block_count(keys.out.len().div_ceil(THREADS * ITEMS)));
+    let grid = Grid1::new(block_count(keys.spare.len().div_ceil(THREADS * ITEMS)));
     // SAFETY: the caller's promise.
     unsafe {
         sort_pass::<W, V, ITEMS>::launch(

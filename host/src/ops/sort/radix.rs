@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite};
 use kernels_gpu::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
-use kernels_gpu::sort::{NoValue, Order, planned_passes, segments};
+use kernels_gpu::sort::{NoValue, Order, RADIX, planned_passes, planned_words, segments};
 
 use super::keys::{KeyWord, SortWith};
 use super::{SortKey, SortOptions, SortValue};
@@ -79,6 +79,20 @@ impl RadixSort {
         let (bounds, [control, spare, spare_values, other]) =
             scratch.bounds_and_parts(on, bytes)?;
         Ok((Work { bounds, control }, [spare, spare_values, other]))
+    }
+
+    /// The control words alone, all of them 0.
+    pub fn control<'a>(
+        self,
+        on: &impl AsStream,
+        sizes: [usize; 2],
+        scratch: &'a mut Scratch,
+    ) -> GpuResult<DeviceSliceMut<'a, u32>> {
+        let [control, ..] = self.limits.part_bytes(self.n, sizes, 0);
+        let (_, [control]) = scratch.parts(on, [control])?;
+        let mut control = control.into_cast::<u32>()?;
+        control.clear()?;
+        Ok(control)
     }
 }
 
@@ -238,6 +252,30 @@ pub fn run<W: KeyWord + SortWith<V>, V>(
         unsafe { W::pass(stream, items, &mut keys, &mut values, &mut control, task)? };
     }
     Ok(())
+}
+
+/// Enqueues one pass, which moves the keys with each value of a digit to the place that `places` says, and on. There are no spare
+/// ones.
+///
+/// # Safety
+/// The places ascend, and there is room for the keys from each on. The control words are 0, and enough.
+pub unsafe fn run_to<W: KeyWord + SortWith<V>, V>(
+    on: &impl AsStream,
+    sort: RadixSort,
+    places: &[u64; RADIX],
+    (mut keys, mut values): (Buffers<'_, W>, Buffers<'_, V>),
+    mut control: DeviceSliceMut<'_, u32>,
+) -> GpuResult<()> {
+    let RadixSort { n, order, bits: (begin, end), limits, .. } = sort;
+    let words = planned_words(places);
+    control.slice_mut(..words.len()).copy_from_host(&words)?;
+    let items = limits.tiling([size_of::<W>(), size_of::<V>()]).items(n);
+    let group_bits = limits.group_bits;
+    let task = Task { order, pass: 0, begin, end, group_bits, numbered: 0, reserved: 0 };
+    // SAFETY: a single pass does not use the spare keys, of which it reads the number alone, which is that of all keys.
+    keys.spare = unsafe { keys.out.front(n) };
+    // SAFETY: the input has `n` elements; the words plan this pass. The rest is the caller's promise.
+    unsafe { W::pass(on.as_stream(), items, &mut keys, &mut values, &mut control, task) }
 }
 
 #[cfg(test)]

@@ -1,21 +1,25 @@
 //! The form for many keys: the exchange first, in batches, each of which is sorted while later ones are under way.
 //!
-//! Each rank puts its keys in the order of their eight highest bits, one pass of the radix sort, and all ranks learn how many keys of
-//! each such bucket each has. So they know which buckets each share of the result has whole, and which ones the ends of the shares are
-//! within. Whole buckets go to their ranks in batches, and each rank sorts each bucket by the other bits. Meanwhile the few buckets
-//! with ends of shares are sorted where they are, the ends found in them exactly, and their parts follow as the last batches.
-//! In all a key takes part in as many passes as in the sort of one device, and there is no merge.
+//! Each rank counts its keys by their eight highest bits, the bucket of a key, and all ranks learn the counts. So they know which buckets
+//! each share of the result has whole, and which ones the ends of the shares are within. One pass of the radix sort puts each rank's keys
+//! in the order of their buckets, into a table with room for what the others have of the buckets that are its own. Whole buckets go
+//! there in batches, and each rank sorts each bucket by the other bits, into the result. Meanwhile the few buckets with ends of shares are
+//! sorted where they are, the ends found in them exactly, and their parts follow at last. In all a key takes part in as many passes
+//! as in the sort of one device, and there is no merge.
 //! (The most significant digit first, over ranks: A. Sohn and Y. Kodama, *Load balanced parallel radix sort*, 1998.)
+//!
+//! The host enqueues the exchange while the device makes the pass, so that it does not wait for the host.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::Scratch;
-use ferrowarp::ops::sort::{SortOptions, SortValue};
-use ferrowarp::{AsStream, DeviceBuffer, Event, Gpu, Stream};
+use ferrowarp::ops::sort::{SortOptions, SortValue, count_digits_into};
+use ferrowarp::{AsStream, Event, Gpu, Stream};
 
 use super::key::RankKey;
-use super::plan::{BUCKETS, Batch, Buckets, moves};
+use super::plan::{BUCKETS, Batch, Buckets, moves, moves_to_rooms};
 use super::table::{Table, TableMut};
 use super::{Options, split};
 use crate::communicator::Communicator;
@@ -24,112 +28,97 @@ use crate::ops::memory::unwritten;
 use crate::ops::shares::Shares;
 
 /// Batches of whole buckets.
-const BATCHES: usize = 32;
+const BATCHES: usize = 64;
 /// Streams that sort batches side by side: while the last blocks of one's launch run, those of another fill the device.
 const LANES: usize = 4;
 const _: () = assert!(BATCHES >= LANES);
-/// Batches that are enqueued before the host waits for the search of the edges: they keep the device at work meanwhile. Behind all of
-/// them the search would end later than the last of them (by 1.3 ms of 24 on two H200s), since the host waits to enqueue them, too.
-const BEFORE_EDGES: usize = 8;
+/// Batches whose sort is enqueued before the host waits for the search of the edges: they keep the device at work meanwhile.
+const BEFORE_EDGES: usize = 32;
 const _: () = assert!(BATCHES >= BEFORE_EDGES);
 
-/// What came of it.
-pub(super) enum Outcome<K: RankKey, V: SortValue> {
-    /// This rank's share of the result.
-    Sorted(Table<K, V>),
-    /// Many keys are in buckets that two ranks would get a part of. This rank's own keys, in the order of the buckets.
-    Skewed(Table<K, V>),
-}
-
-/// Sorts keys, and values if there are some, so that shares `after` are left, of `before` now.
+/// Sorts keys, and values if there are some, so that shares `after` are left. `None` if many keys are in buckets that two ranks
+/// would get a part of.
 pub(super) fn sort<K: RankKey, V: SortValue>(
     ranks: &Communicator,
     on: &impl AsStream,
-    (keys, values): (DeviceSlice<'_, K>, Option<DeviceSlice<'_, V>>),
-    (before, after): (&Shares, &Shares),
+    input: (DeviceSlice<'_, K>, Option<DeviceSlice<'_, V>>),
+    after: &Shares,
     options: Options,
     scratch: &mut Scratch,
-) -> DistResult<Outcome<K, V>> {
+) -> DistResult<Option<Table<K, V>>> {
     let on = on.as_stream();
-    let home = ranks.gpu().create_stream()?;
     let bits = 8 * size_of::<K>() as u32;
-    let highest = SortOptions::ASCENDING.bits(bits - 8..bits);
-    let grouped = Table::sorted([on, &home], keys, values, highest, scratch)?;
-    let end_of_grouping = home.record_event()?;
-    let streams = Streams::new(ranks.gpu(), home)?;
-    let buckets = gather(ranks, on, &grouped.keys, before, scratch)?;
+    let highest = bits - 8..bits;
     let shares: Vec<_> = (0..ranks.size()).map(|rank| after.range(rank)).collect();
+    let lens = count(ranks, on, input.0, highest.clone(), scratch)?;
+    let buckets = Buckets::new(lens, &shares);
     let Some(divided) = buckets.divided(shares.iter().map(|share| share.end)) else {
-        return Ok(Outcome::Skewed(grouped));
+        return Ok(None);
     };
-    let lower = SortOptions::ASCENDING.bits(0..bits - 8);
-    let sorting =
-        Sorting { ranks, on, streams, end_of_grouping, buckets, shares, divided, options, lower };
-    sorting.run(grouped, scratch).map(Outcome::Sorted)
+    let (streams, lower) = (Streams::new(ranks.gpu())?, SortOptions::ASCENDING.bits(0..bits - 8));
+    let sorting = Sorting { ranks, on, streams, buckets, shares, divided, options, lower };
+    sorting.run(input, highest, scratch).map(Some)
 }
 
-/// The buckets of all ranks.
-fn gather<K: RankKey>(
+/// How many keys each rank has with each value of the highest bits. Waits.
+fn count<K: RankKey>(
     ranks: &Communicator,
     on: &Stream,
-    grouped: &DeviceBuffer<K>,
-    before: &Shares,
+    keys: DeviceSlice<'_, K>,
+    highest: Range<u32>,
     scratch: &mut Scratch,
-) -> DistResult<Buckets> {
-    let first = |bucket: u64| K::of_rank_word(bucket << (8 * size_of::<K>() - 8));
-    let n = BUCKETS - 1;
-    // SAFETY: the copy writes all of the first, the search all of the next, and the ranks all of the last.
-    let (mut firsts, mut starts, mut all) = unsafe {
-        (unwritten(on, n)?, unwritten(on, n)?, unwritten(on, n * ranks.size() as usize)?)
-    };
-    firsts.copy_from_host(&(1..BUCKETS as u64).map(first).collect::<Vec<K>>())?;
-    K::lower_bounds(on, grouped, &firsts, &mut starts, scratch)?;
-    ranks.all_gather(on, &starts, &mut all)?;
+) -> DistResult<Vec<Vec<usize>>> {
+    // SAFETY: the kernel writes all of the one, and the ranks all of the other.
+    let (mut own, mut all) =
+        unsafe { (unwritten(on, BUCKETS)?, unwritten(on, BUCKETS * ranks.size() as usize)?) };
+    count_digits_into(on, &keys, &mut own, highest, scratch)?;
+    ranks.all_gather(on, &own, &mut all)?;
     ranks.synchronize(on)?;
-    let all = all.to_vec()?;
-    Ok(Buckets::new(all.chunks_exact(n).zip(before.lens().iter().copied())))
+    let of_rank = |counts: &[u64]| counts.iter().map(|count| *count as usize).collect();
+    Ok(all.to_vec()?.chunks_exact(BUCKETS).map(of_rank).collect())
 }
 
 /// The streams of a sort.
 struct Streams {
-    /// It orders the grouped keys, so that their exchange does not wait for what sorts.
+    /// It orders the table, so that nothing waits for what others do with parts of it.
     home: Stream,
-    /// It exchanges where the backend does, and searches. Its blocks go before those that sort.
-    link: Stream,
+    /// It exchanges batches. Its blocks, and those of the next, go before those that sort.
+    exchange: Stream,
+    /// It looks for the ends of shares.
+    search: Stream,
     lanes: Vec<Stream>,
 }
 
 impl Streams {
-    fn new(gpu: &Gpu, home: Stream) -> DistResult<Self> {
+    fn new(gpu: &Gpu) -> DistResult<Self> {
         let urgent = *gpu.stream_priorities()?.start();
-        let link = gpu.create_stream_with_priority(urgent)?;
+        let exchange = gpu.create_stream_with_priority(urgent)?;
+        let search = gpu.create_stream_with_priority(urgent)?;
         let lanes = (0..LANES).map(|_| gpu.create_stream()).collect::<Result<_, _>>()?;
-        Ok(Self { home, link, lanes })
+        Ok(Self { home: gpu.create_stream()?, exchange, search, lanes })
+    }
+
+    /// The home of the table goes on when nothing uses it any more.
+    fn join(&self) -> DistResult<()> {
+        self.home.join(&self.lanes)?;
+        Ok(self.home.join(&[self.exchange.clone(), self.search.clone()])?)
     }
 }
 
-/// What sorts every so-manieth batch: memory of the lane's own, which is ordered by its stream. So a batch is received as soon as
-/// the lane's one before is sorted, whatever the other lanes do.
-struct Lane<'a, K: RankKey, V: SortValue> {
+/// What sorts every so-manieth batch.
+struct Lane<'a> {
     stream: &'a Stream,
-    received: Table<K, V>,
     scratch: Scratch,
 }
 
-/// The batches whose buckets several shares have a part of.
-struct Edges {
-    /// Of each rank those at the beginning and at the end of its share.
-    of_ranks: Vec<[Batch; 2]>,
-    /// When their buckets are sorted, and may be moved.
-    sorted: Event,
-}
+/// The parts of this rank's share whose buckets others have a part of, too: that at the end, and that at the beginning.
+type Edges<K, V> = [Table<K, V>; 2];
 
 /// The exchange and the sort of all batches.
 struct Sorting<'a> {
     ranks: &'a Communicator,
     on: &'a Stream,
     streams: Streams,
-    end_of_grouping: Event,
     buckets: Buckets,
     /// The share of the result that each rank gets.
     shares: Vec<Range<usize>>,
@@ -147,114 +136,151 @@ impl Sorting<'_> {
 
     fn run<K: RankKey, V: SortValue>(
         &self,
-        mut grouped: Table<K, V>,
+        (keys, values): (DeviceSlice<'_, K>, Option<DeviceSlice<'_, V>>),
+        highest: Range<u32>,
         scratch: &mut Scratch,
     ) -> DistResult<Table<K, V>> {
-        let has_values = grouped.values.is_some();
+        let (own, has_values) = (self.own(), values.is_some());
+        let len = self.buckets.table_len(own);
+        // SAFETY: the pass and the exchange write all of it.
+        let mut table = unsafe { Table::unwritten(&self.streams.home, len, has_values) }?;
+        let plan = (highest, &self.buckets.places(own));
+        // SAFETY: the places are those of as many keys as were counted, and ascend.
+        unsafe { table.scatter(self.on, (keys, values), plan, scratch) }?;
+        let end_of_pass = self.streams.home.record_event()?;
+        self.streams.exchange.wait_event(&end_of_pass)?;
+        let sorted = self.exchange_and_sort(&mut table, scratch);
+        // Parts of the table were used without a word to its home.
+        self.streams.join()?;
+        sorted
+    }
+
+    /// Exchanges and sorts all buckets of a table.
+    fn exchange_and_sort<K: RankKey, V: SortValue>(
+        &self,
+        table: &mut Table<K, V>,
+        scratch: &mut Scratch,
+    ) -> DistResult<Table<K, V>> {
+        let (own, has_values) = (self.own(), table.values.is_some());
         let whole: Vec<Vec<Batch>> =
             self.shares.iter().map(|share| self.buckets.batches(share, BATCHES)).collect();
-        let [first, last] = self.buckets.edge_lens(&self.shares[self.own()]);
-        let middle = whole[self.own()].iter().map(Batch::len);
-        let mut lens: Vec<usize> = std::iter::once(first).chain(middle).chain([last]).collect();
-        let of_buckets = whole[self.own()].iter().flat_map(Batch::lens);
+        let arrived = self.exchange(&whole, table)?;
+        let [first, last] = self.buckets.edge_lens(&self.shares[own]);
+        let of_buckets = whole[own].iter().flat_map(Batch::lens);
         let longest = of_buckets.chain([first, last]).max().unwrap_or(0);
+        let middle = whole[own].iter().map(Batch::len);
+        let lens: Vec<usize> = std::iter::once(first).chain(middle).chain([last]).collect();
         // SAFETY: the batches cover it.
         let mut out = unsafe { Table::unwritten(self.on, lens.iter().sum(), has_values) }?;
-        let mut parts = out.as_mut().divide(lens.iter().copied());
+        let mut parts = out.as_mut().divide(lens);
         // The edges come last: first that at the end, then that at the beginning.
-        lens.rotate_left(1);
         parts.rotate_left(1);
-        // Each is made when the first batch is sorted in it: meanwhile the device is at work in those before.
-        let mut lanes: Vec<Lane<'_, K, V>> = Vec::new();
+        let mut lanes: Vec<Lane<'_>> = Vec::new();
         let homes = (0..parts.len()).map(|batch| &self.streams.lanes[batch % LANES]);
         TableMut::rehome_parts(homes.zip(parts).collect(), |parts| {
             let mut edges = None;
-            for (batch, out) in parts.into_iter().enumerate() {
+            for (batch, mut out) in parts.into_iter().enumerate() {
                 if lanes.len() < LANES {
-                    lanes.push(self.lane(batch, &lens, longest, has_values)?);
+                    let stream = &self.streams.lanes[batch];
+                    let bytes = Table::<K, V>::scratch_bytes(longest, has_values);
+                    lanes.push(Lane { stream, scratch: Scratch::with_bytes_async(stream, bytes)? });
                 }
                 if batch == BEFORE_EDGES {
-                    edges = Some(self.edges(&mut grouped, scratch)?);
+                    edges = Some(self.edges(table, scratch)?);
                 }
-                let of_rank = |rank: usize| match (batch.checked_sub(BATCHES), &edges) {
-                    (Some(edge), Some(edges)) => &edges.of_ranks[rank][1 - edge],
-                    _ => &whole[rank][batch],
-                };
-                if let Some(edges) = edges.as_ref().filter(|_| batch >= BATCHES) {
-                    self.streams.lanes[batch % LANES].wait_event(&edges.sorted)?;
+                let lane = &mut lanes[batch % LANES];
+                match (batch.checked_sub(BATCHES), &edges) {
+                    (Some(edge), Some(edges)) => {
+                        let (edge, scratch): (&Table<K, V>, _) = (&edges[edge], &mut lane.scratch);
+                        let rows = 0..edge.len();
+                        edge.sort_rows_into(lane.stream, rows, &mut out, self.lower, scratch)?;
+                    }
+                    _ => {
+                        for event in &arrived[batch] {
+                            lane.stream.wait_event(event)?;
+                        }
+                        self.sort(&whole[own][batch], table, out, lane)?;
+                    }
                 }
-                let batches: Vec<&Batch> = (0..whole.len()).map(of_rank).collect();
-                self.sort(&batches, &grouped, &mut lanes[batch % LANES], out)?;
             }
             Ok(())
         })?;
-        // The lanes have read the grouped keys without a word to the stream that orders them.
-        self.streams.home.join(&self.streams.lanes)?;
         Ok(out)
     }
 
-    /// A lane, with room for the longest of its batches, whose keys are `lens`, and scratch for a bucket of `longest` keys. It begins
-    /// after the keys were grouped.
-    fn lane<K: RankKey, V: SortValue>(
+    /// Enqueues the exchange of all batches: for each what it has arrived after.
+    fn exchange<K: RankKey, V: SortValue>(
         &self,
-        number: usize,
-        lens: &[usize],
-        longest: usize,
-        has_values: bool,
-    ) -> DistResult<Lane<'_, K, V>> {
-        let stream = &self.streams.lanes[number];
-        let most = lens.iter().copied().skip(number).step_by(LANES).max().unwrap_or(0);
-        // SAFETY: of each batch the ranks write what is then read.
-        let received = unsafe { Table::unwritten(stream, most, has_values) }?;
-        let scratch = Table::<K, V>::scratch_bytes(longest, has_values);
-        let scratch = Scratch::with_bytes_async(stream, scratch)?;
-        stream.wait_event(&self.end_of_grouping)?;
-        Ok(Lane { stream, received, scratch })
+        whole: &[Vec<Batch>],
+        table: &mut Table<K, V>,
+    ) -> DistResult<Vec<Vec<Rc<Event>>>> {
+        let (own, stream) = (self.own(), &self.streams.exchange);
+        let mut exchange = |of_ranks: &[&Batch]| {
+            let moves = moves_to_rooms(of_ranks, own);
+            // SAFETY: the stream has waited for the pass. Nothing uses the rooms before they are full, nor changes what is sent.
+            unsafe { moves.enqueue_within(self.ranks, stream, table) }
+        };
+        if !self.ranks.has_peer_memory() {
+            let one_by_one = (0..BATCHES).map(|batch| {
+                exchange(&whole.iter().map(|batches| &batches[batch]).collect::<Vec<_>>())?;
+                Ok(vec![Rc::new(stream.record_event()?)])
+            });
+            return one_by_one.collect();
+        }
+        // As one message of each rank to each, so that the link does not wait between batches.
+        let all: Vec<Batch> = whole.iter().map(|batches| Batch::joined(batches)).collect();
+        let arrivals = exchange(&all.iter().collect::<Vec<_>>())?;
+        let mut rows = vec![0; whole.len()];
+        let arrived = whole[own].iter().map(|batch| {
+            rows.iter_mut().enumerate().for_each(|(rank, rows)| *rows += batch.len_of(rank));
+            arrivals.iter().filter_map(|message| message.of_rows(rows[message.from])).collect()
+        });
+        Ok(arrived.collect())
     }
 
-    /// Exchanges a batch of each rank, and sorts the buckets of this rank's, each by itself, to where they belong in the result.
+    /// Sorts the buckets of a batch that has arrived, each by itself, to where they belong in the result.
     fn sort<K: RankKey, V: SortValue>(
         &self,
-        batches: &[&Batch],
-        grouped: &Table<K, V>,
-        lane: &mut Lane<'_, K, V>,
+        batch: &Batch,
+        table: &Table<K, V>,
         out: TableMut<'_, K, V>,
+        Lane { stream, scratch }: &mut Lane<'_>,
     ) -> DistResult<()> {
-        let moves = moves(batches, self.own());
-        let streams = [lane.stream, &self.streams.link];
-        // SAFETY: the lane has waited for the grouped keys, of which the edges alone change, before they are moved; they are kept until
-        // their home has joined the lane.
-        unsafe { moves.enqueue(self.ranks, streams, grouped, &mut lane.received) }?;
-        let (lens, mut from) = (batches[self.own()].lens(), 0);
-        for (len, mut out) in lens.iter().zip(out.divide(lens.iter().copied())) {
-            let (rows, stream) = (from..from + len, lane.stream);
-            lane.received.sort_rows_into(stream, rows, &mut out, self.lower, &mut lane.scratch)?;
-            from += len;
+        for (room, mut out) in batch.rooms(self.own()).zip(out.divide(batch.lens())) {
+            // SAFETY: the stream has waited for the batch, of which nothing changes, and the table is kept until its home has joined the stream.
+            unsafe {
+                table.sort_rows_unordered_into(*stream, room, &mut out, self.lower, scratch)
+            }?;
         }
         Ok(())
     }
 
-    /// Sorts the buckets that several shares have a part of, and looks for the ends of the shares in them. Waits.
+    /// Sorts the buckets that several shares have a part of, looks for the ends of the shares in them, and exchanges their parts. Waits.
     fn edges<K: RankKey, V: SortValue>(
         &self,
-        grouped: &mut Table<K, V>,
+        table: &mut Table<K, V>,
         scratch: &mut Scratch,
-    ) -> DistResult<Edges> {
-        let (ranks, on, options) = (self.ranks, &self.streams.link, self.options);
+    ) -> DistResult<Edges<K, V>> {
+        let (ranks, on, options) = (self.ranks, &self.streams.search, self.options);
         for bucket in &self.divided {
             let rows = self.buckets.range(self.own(), *bucket);
-            grouped.sort_rows(on, rows, SortOptions::ASCENDING, scratch)?;
+            table.sort_rows(on, rows, SortOptions::ASCENDING, scratch)?;
         }
         let most = options.most_samples(ranks.size());
         let search = |rank: u32| self.buckets.search(self.shares[rank as usize].end, most);
-        let cuts = split::cuts(ranks, on, &grouped.keys, search, options)?;
+        let cuts = split::cuts(ranks, on, &table.keys, search, options)?;
         let cuts: Vec<u64> = cuts.into_iter().map(|cut| cut as u64).collect();
         let all = ranks.all_gather_host(on, &cuts)?;
         let cuts = all.chunks_exact(ranks.size() as usize);
         let cuts: Vec<Vec<usize>> =
             cuts.map(|own| own.iter().map(|cut| *cut as usize).collect()).collect();
         let shares = self.shares.iter().enumerate();
-        let edges_of = |(to, share)| self.buckets.edge_batches(to, share, &cuts);
-        Ok(Edges { of_ranks: shares.map(edges_of).collect(), sorted: on.record_event()? })
+        let of_ranks: Vec<[Batch; 2]> =
+            shares.map(|(to, share)| self.buckets.edge_batches(to, share, &cuts)).collect();
+        let exchange = |edge: usize| {
+            let batches: Vec<&Batch> = of_ranks.iter().map(|edges| &edges[edge]).collect();
+            table.exchange(ranks, on, &moves(&batches, self.own()))
+        };
+        Ok([exchange(1)?, exchange(0)?])
     }
 }

@@ -2,13 +2,10 @@
 
 use cuda_std::half::{bf16, f16};
 use ferrowarp::AsStream;
-use ferrowarp::DeviceBuffer;
 use ferrowarp::error::GpuResult;
 use ferrowarp::memory::{DeviceSlice, DeviceSliceMut};
-use ferrowarp::ops::search::bound_into;
 use ferrowarp::ops::sort::SortKey;
 use ferrowarp::ops::{Scratch, merge_into, merge_pairs_into};
-use kernels_gpu::search::Bound;
 
 /// Sorted keys on the device, with the values of 32 bits that belong to them, if there are any.
 #[doc(hidden)]
@@ -35,21 +32,6 @@ pub trait RankKey: SortKey {
     #[doc(hidden)]
     fn rank_word(self) -> u64;
 
-    /// The key with this number.
-    #[doc(hidden)]
-    fn of_rank_word(word: u64) -> Self;
-
-    /// For each of `values` the first index of the sorted `x` whose key is not smaller. Only where [`MERGES`](Self::MERGES)
-    /// is true.
-    #[doc(hidden)]
-    fn lower_bounds(
-        on: &impl AsStream,
-        x: &DeviceBuffer<Self>,
-        values: &DeviceBuffer<Self>,
-        out: &mut DeviceBuffer<u64>,
-        scratch: &mut Scratch,
-    ) -> GpuResult<()>;
-
     /// Merges two runs; of equal keys those of `a` come first. Only where [`MERGES`](Self::MERGES) is true.
     #[doc(hidden)]
     fn merge_runs(
@@ -66,27 +48,18 @@ fn float_word(bits: u64, sign: u64) -> u64 {
     if bits & sign == 0 { bits | sign } else { !bits & (sign | (sign - 1)) }
 }
 
-/// The float's bits of a number of [`float_word`].
-fn float_bits(word: u64, sign: u64) -> u64 {
-    if word & sign != 0 { word ^ sign } else { !word & (sign | (sign - 1)) }
-}
-
-/// A signed number of that many bits as an unsigned one in the same order, and back.
+/// A signed number of that many bits as an unsigned one in the same order.
 const fn flipped(word: u64, bits: u32) -> u64 {
     (word ^ (1 << (bits - 1))) & (u64::MAX >> (64 - bits))
 }
 
 macro_rules! keys {
-    ($($ty:ty, $word:expr, $of_word:expr, $merges:tt;)*) => {$(
+    ($($ty:ty, $word:expr, $merges:tt;)*) => {$(
         impl RankKey for $ty {
             const MERGES: bool = $merges;
 
             fn rank_word(self) -> u64 {
                 $word(self)
-            }
-
-            fn of_rank_word(word: u64) -> Self {
-                $of_word(word)
             }
 
             merge_of!($merges);
@@ -96,16 +69,6 @@ macro_rules! keys {
 
 macro_rules! merge_of {
     (true) => {
-        fn lower_bounds(
-            on: &impl AsStream,
-            x: &DeviceBuffer<Self>,
-            values: &DeviceBuffer<Self>,
-            out: &mut DeviceBuffer<u64>,
-            scratch: &mut Scratch,
-        ) -> GpuResult<()> {
-            bound_into(on, Bound::Lower, x, values, out, scratch)
-        }
-
         fn merge_runs(
             on: &impl AsStream,
             a: Run<'_, Self>,
@@ -123,16 +86,6 @@ macro_rules! merge_of {
         }
     };
     (false) => {
-        fn lower_bounds(
-            _: &impl AsStream,
-            _: &DeviceBuffer<Self>,
-            _: &DeviceBuffer<Self>,
-            _: &mut DeviceBuffer<u64>,
-            _: &mut Scratch,
-        ) -> GpuResult<()> {
-            unreachable!("no kernel searches keys of this type, which `MERGES` says")
-        }
-
         fn merge_runs(
             _: &impl AsStream,
             _: Run<'_, Self>,
@@ -146,22 +99,18 @@ macro_rules! merge_of {
 }
 
 keys! {
-    u8, u64::from, |word| word as u8, false;
-    u16, u64::from, |word| word as u16, false;
-    u32, u64::from, |word| word as u32, true;
-    u64, |key| key, |word| word, true;
-    i8, |key: i8| flipped(key as u64, 8), |word| flipped(word, 8) as i8, false;
-    i16, |key: i16| flipped(key as u64, 16), |word| flipped(word, 16) as i16, false;
-    i32, |key: i32| flipped(key as u64, 32), |word| flipped(word, 32) as i32, true;
-    i64, |key: i64| flipped(key as u64, 64), |word| flipped(word, 64) as i64, true;
-    f16, |key: f16| float_word(key.to_bits().into(), 1 << 15),
-        |word| f16::from_bits(float_bits(word, 1 << 15) as u16), false;
-    bf16, |key: bf16| float_word(key.to_bits().into(), 1 << 15),
-        |word| bf16::from_bits(float_bits(word, 1 << 15) as u16), false;
-    f32, |key: f32| float_word(key.to_bits().into(), 1 << 31),
-        |word| f32::from_bits(float_bits(word, 1 << 31) as u32), true;
-    f64, |key: f64| float_word(key.to_bits(), 1 << 63),
-        |word| f64::from_bits(float_bits(word, 1 << 63)), true;
+    u8, u64::from, false;
+    u16, u64::from, false;
+    u32, u64::from, true;
+    u64, |key| key, true;
+    i8, |key: i8| flipped(key as u64, 8), false;
+    i16, |key: i16| flipped(key as u64, 16), false;
+    i32, |key: i32| flipped(key as u64, 32), true;
+    i64, |key: i64| flipped(key as u64, 64), true;
+    f16, |key: f16| float_word(key.to_bits().into(), 1 << 15), false;
+    bf16, |key: bf16| float_word(key.to_bits().into(), 1 << 15), false;
+    f32, |key: f32| float_word(key.to_bits().into(), 1 << 31), true;
+    f64, |key: f64| float_word(key.to_bits(), 1 << 63), true;
 }
 
 #[cfg(test)]
@@ -178,10 +127,6 @@ mod tests {
         assert!(halves.map(RankKey::rank_word).is_sorted());
         assert!([i8::MIN, -1, 0, 1, i8::MAX].map(RankKey::rank_word).is_sorted());
         assert!([i64::MIN, -1, 0, 1, i64::MAX].map(RankKey::rank_word).is_sorted());
-        let word = |key: f32| f32::of_rank_word(key.rank_word()).to_bits() == key.to_bits();
-        assert!(floats.into_iter().all(word));
-        let is_same = |key: i16| i16::of_rank_word(key.rank_word()) == key;
-        assert!([i16::MIN, -5, 0, 7, i16::MAX].into_iter().all(is_same));
         assert_ne!((-0.0f32).rank_word(), 0.0f32.rank_word());
     }
 }

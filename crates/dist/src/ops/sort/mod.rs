@@ -24,14 +24,14 @@
 //! more, get where the ranks [reach each other's memory](Communicator::has_peer_memory), if no method is asked for: their copy
 //! engines then move the keys, and leave the multiprocessors to the sort.
 //!
-//! **Waits.** The host waits for the samples of each round, since lengths of messages come of them. The exchange and what
-//! follows it are then enqueued, like a launch.
+//! **Waits.** The host waits for the samples of each round, and for the counts of the highest bits, since lengths of messages come of
+//! them. The exchange and what follows it are then enqueued, like a launch.
 //!
 //! **Memory.** Beside the input, in units of the share (of the input or of the result, whichever is the larger), the result
 //! included: while each rank sorts, a sorted copy and the scratch, which keeps its size, 2; then the scratch, what is sent and
 //! what is received, 3; while the sort comes first, at the end the scratch, what was received and a merge of it, 3; while the
-//! exchange comes first, the scratch, what is sent and the result, and an eighth for batches, which grows where few different
-//! highest bits make batches long.
+//! exchange comes first, the result, and a table of what is sent and of what the result will have, 3 at most (with two ranks 2.5), and
+//! scratch for counts and for four groups of keys with the same highest bits.
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, ops::Scratch};
@@ -66,7 +66,6 @@ pub use key::RankKey;
 use super::shares::{Shares, same_len};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
-use by_bucket::Outcome;
 use table::Table;
 
 /// What comes first. It does not change the result.
@@ -195,27 +194,21 @@ fn run<K: RankKey, V: SortValue>(
     options: Options,
     scratch: &mut Scratch,
 ) -> DistResult<Table<K, V>> {
-    let here = [on.as_stream(); 2];
     if ranks.size() == 1 {
-        return Table::sorted(here, keys, values, options.local(), scratch);
+        return Table::sorted(on.as_stream(), keys, values, options.local(), scratch);
     }
     let before = Shares::gather(ranks, on, keys.raw().len)?;
     let after = match options.keeps_shares {
         true => before.clone(),
         false => Shares::even(before.total(), ranks.size()),
     };
-    let sorted = match options.is_by_bucket::<K>(ranks, before.total()) {
-        false => Table::sorted(here, keys, values, options.local(), scratch)?,
-        true => {
-            match by_bucket::sort(ranks, on, (keys, values), (&before, &after), options, scratch)? {
-                Outcome::Sorted(sorted) => return Ok(sorted),
-                Outcome::Skewed(mut grouped) => {
-                    grouped.sort(on, options.local(), scratch)?;
-                    grouped
-                }
-            }
+    if options.is_by_bucket::<K>(ranks, before.total()) {
+        let sorted = by_bucket::sort(ranks, on, (keys, values), &after, options, scratch)?;
+        if let Some(sorted) = sorted {
+            return Ok(sorted);
         }
-    };
+    }
+    let sorted = Table::sorted(on.as_stream(), keys, values, options.local(), scratch)?;
     let moves = split::moves(ranks, on, &sorted.keys, (&before, &after), options)?;
     let runs = sorted.exchange(ranks, on.as_stream(), &moves)?;
     join::join(on, runs, &moves.lens(), options, scratch)

@@ -1,13 +1,15 @@
 //! Rows of tables that change ranks.
 
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 use bytemuck::Pod;
 use cuda_std::launch::DeviceRead;
 use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::DeviceSliceMut;
 use ferrowarp::ops::sort::SortValue;
-use ferrowarp::{DeviceBuffer, Stream};
+use ferrowarp::{DeviceBuffer, Event, Stream};
 
 use super::key::RankKey;
 use super::table::{Table, TableMut};
@@ -19,7 +21,8 @@ use crate::peers::{Landing, PeerMemory, Rows, copy_bytes};
 const OPERATION: &str = "the exchange of a sort over ranks";
 /// Messages to other ranks begin at multiples of so many bytes, as the copy engines and the staging memory like them.
 const ALIGNMENT: usize = 128;
-/// Chunks of a message, at least: other messages follow.
+/// Chunks of a message, at least: other messages follow. More than a slot asks for take longer, since flags wait for room among the blocks
+/// that sort.
 const CHUNKS: usize = 2;
 
 /// Which rows of one table each rank gets, and where those go in another table that come to this rank.
@@ -54,11 +57,75 @@ impl Moves {
         from: &Table<K, V>,
         to: &mut Table<K, V>,
     ) -> DistResult<()> {
-        match ranks.peers() {
-            // SAFETY: the caller's promise.
-            Some(peers) => unsafe { self.by_peers(ranks, peers, on, from, to) },
-            None => self.by_backend(ranks, link, from, to),
+        let Some(peers) = ranks.peers() else {
+            return self.by_backend(ranks, link, from, to);
+        };
+        let mut columns = vec![Column::new(&from.keys, &mut to.keys)];
+        let mut memory = ForeignMemory::new().writes(&mut to.keys);
+        if let (Some(from), Some(to)) = (&from.values, &mut to.values) {
+            columns.push(Column::new(from, to));
+            memory = memory.writes(to);
         }
+        // SAFETY: the caller's promise of `from`, and `memory` names `to`; no two ranges are the same there.
+        unsafe { self.by_peers(ranks, peers, on, &columns, memory) }.map(drop)
+    }
+
+    /// Enqueues moves of rows of a table to others' tables, and of others' rows to other rows of this one. Where the ranks reach
+    /// each other's memory, that is ordered by the stream alone, not by the home of the table, and what arrives when comes back.
+    ///
+    /// # Safety
+    /// The rows that are sent are there when the stream has come to the moves. They are not changed, nor does anything use those that are
+    /// written, until it has gone on.
+    pub(super) unsafe fn enqueue_within<K: RankKey, V: SortValue>(
+        &self,
+        ranks: &Communicator,
+        on: &Stream,
+        table: &mut Table<K, V>,
+    ) -> DistResult<Vec<Arrival>> {
+        let Some(peers) = ranks.peers() else {
+            return self.within_by_backend(ranks, on, table).map(|()| Vec::new());
+        };
+        let columns = std::iter::once(Column::within(&mut table.keys));
+        let columns: Vec<_> = columns.chain(table.values.as_mut().map(Column::within)).collect();
+        // SAFETY: the caller's promise.
+        unsafe { self.by_peers(ranks, peers, on, &columns, ForeignMemory::new()) }
+    }
+
+    fn within_by_backend<K: RankKey, V: SortValue>(
+        &self,
+        ranks: &Communicator,
+        on: &Stream,
+        table: &mut Table<K, V>,
+    ) -> DistResult<()> {
+        let (rank, mut group) = (ranks.rank(), ranks.group().counted());
+        let TableMut { keys, values } = table.as_mut();
+        let [keys_to_send, mut keys_to_receive] = self.divide(keys);
+        let values = values.map(|values| self.divide(values));
+        let [values_to_send, mut values_to_receive] = values.unwrap_or_default();
+        let (of_keys, of_values) = (lent(&keys_to_send), lent(&values_to_send));
+        group = exchange_with_others(group, rank, &of_values, &mut values_to_receive)?;
+        exchange_with_others(group, rank, &of_keys, &mut keys_to_receive)?.enqueue(on)
+    }
+
+    /// The rows of a table that go to each rank, and those that come from each.
+    fn divide<'a, T: Pod>(&self, all: DeviceSliceMut<'a, T>) -> [Vec<Received<'a, T>>; 2] {
+        let of_ranks = |ranks: &[Vec<Range<usize>>], is_sent: bool| {
+            let of_rank = move |(rank, ranges): (u32, Vec<Range<usize>>)| {
+                ranges.into_iter().map(move |range| (range, rank, is_sent))
+            };
+            (0..).zip(ranks.to_vec()).flat_map(of_rank)
+        };
+        let mut ranges: Vec<_> =
+            of_ranks(&self.sent, true).chain(of_ranks(&self.received, false)).collect();
+        ranges.sort_by_key(|(range, ..)| (range.start, range.end));
+        let (mut rest, mut at) = (all, 0);
+        let mut parts = [Vec::new(), Vec::new()];
+        for (range, rank, is_sent) in ranges {
+            let (part, behind) = rest.split_at_mut(range.start - at).1.split_at_mut(range.len());
+            (rest, at) = (behind, range.end);
+            parts[usize::from(!is_sent)].push((rank, part));
+        }
+        parts
     }
 
     fn by_backend<K: RankKey, V: SortValue>(
@@ -101,19 +168,15 @@ impl Moves {
     }
 
     /// # Safety
-    /// As [`enqueue`](Self::enqueue).
-    unsafe fn by_peers<K: RankKey, V: SortValue>(
+    /// As [`enqueue`](Self::enqueue). `memory` names what of the columns another stream may be the home of.
+    unsafe fn by_peers(
         &self,
         ranks: &Communicator,
         peers: &PeerMemory,
         on: &Stream,
-        from: &Table<K, V>,
-        to: &mut Table<K, V>,
-    ) -> DistResult<()> {
-        let mut columns = vec![Column::new(&from.keys, &mut to.keys)];
-        if let (Some(from), Some(to)) = (&from.values, &mut to.values) {
-            columns.push(Column::new(from, to));
-        }
+        columns: &[Column],
+        memory: ForeignMemory,
+    ) -> DistResult<Vec<Arrival>> {
         let own = ranks.rank() as usize;
         let others = || (0..ranks.size() as usize).filter(|rank| *rank != own);
         let sent: Vec<_> = others()
@@ -121,9 +184,14 @@ impl Moves {
             .map(|(to, column)| (to as u32, column.message(&self.sent[to])))
             .filter(|(_, rows)| rows.rows > 0)
             .collect();
-        let received: Vec<_> = others()
-            .flat_map(|rank| columns.iter().map(move |column| (rank, *column)))
-            .map(|(rank, column)| column.landing(rank, self.first[rank], &self.received[rank]))
+        let messages =
+            || others().flat_map(|from| columns.iter().map(move |column| (from, column)));
+        let arrivals: Vec<_> = messages()
+            .map(|(from, column)| column.arrival(from, self.first[from], &self.received[from]))
+            .collect();
+        let received: Vec<_> = messages()
+            .zip(&arrivals)
+            .map(|((from, column), arrival)| column.landing(&self.received[from], arrival))
             .filter(|landing| landing.rows > 0)
             .collect();
         let copy_own = || {
@@ -132,16 +200,33 @@ impl Moves {
                 ranges().try_for_each(|(from, to)| column.copy(on, from.clone(), to.start))
             })
         };
-        let mut memory = ForeignMemory::new().writes(&mut to.keys);
-        if let Some(values) = &mut to.values {
-            memory = memory.writes(values);
-        }
         let exchange = || {
-            // SAFETY: the caller's promise of `from`, and `memory` names `to`; no two ranges are the same there.
+            // SAFETY: the caller's promise.
             unsafe { peers.exchange(on, (&sent, &received), CHUNKS, copy_own) }
         };
-        // SAFETY: beside `memory`, `from` alone is used, by the caller's promise; `on` waits for all lanes.
-        unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }
+        // SAFETY: what else is used is so by the caller's promise; `on` waits for all lanes.
+        unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }?;
+        drop(received);
+        Ok(arrivals)
+    }
+}
+
+/// A message of another rank, and when each of its chunks has come to its place.
+pub(super) struct Arrival {
+    pub(super) from: usize,
+    /// The bytes of the message before its first row, and those of each row.
+    before: usize,
+    row_bytes: usize,
+    /// Where each chunk ends in the message.
+    chunks: RefCell<Vec<(usize, Rc<Event>)>>,
+}
+
+impl Arrival {
+    /// When the first rows of the message have come; `None` of none.
+    pub(super) fn of_rows(&self, rows: usize) -> Option<Rc<Event>> {
+        let (chunks, end) = (self.chunks.borrow(), self.before + rows * self.row_bytes);
+        let chunk = chunks.partition_point(|(chunk_end, _)| *chunk_end < end);
+        (rows > 0).then(|| chunks[chunk].1.clone())
     }
 }
 
@@ -160,6 +245,12 @@ impl Column {
         Self { from, to, size: size_of::<T>() }
     }
 
+    /// An array whose parts go to others, and come from them.
+    fn within<T: Pod>(all: &mut DeviceBuffer<T>) -> Self {
+        let address = all.as_device_ptr().address();
+        Self { from: address, to: address, size: size_of::<T>() }
+    }
+
     /// The bytes before the first row of a message, which are sent with it.
     fn bytes_before(self, first: usize) -> usize {
         first * self.size % ALIGNMENT
@@ -173,12 +264,16 @@ impl Column {
         Rows::of_bytes(address, before + rows * self.size)
     }
 
-    /// The message of another rank, with `first` as its first row, and the ranges of rows where it goes.
-    fn landing(self, from: usize, first: usize, ranges: &[Range<usize>]) -> Landing<'_> {
-        let rows = lens(ranges);
-        let before = if rows == 0 { 0 } else { self.bytes_before(first) };
+    /// The message of another rank, with `first` as its first row, of which nothing has come yet.
+    fn arrival(self, from: usize, first: usize, ranges: &[Range<usize>]) -> Arrival {
+        let before = if lens(ranges) == 0 { 0 } else { self.bytes_before(first) };
+        Arrival { from, before, row_bytes: self.size, chunks: RefCell::default() }
+    }
+
+    /// The message, and the ranges of rows where it goes.
+    fn landing<'a>(self, ranges: &'a [Range<usize>], arrival: &'a Arrival) -> Landing<'a> {
         let land = move |on: &Stream, at: u64, part: Range<usize>| {
-            let mut next = before;
+            let mut next = arrival.before;
             for range in ranges {
                 let bytes = next..next + range.len() * self.size;
                 let (begin, end) = (part.start.max(bytes.start), part.end.min(bytes.end));
@@ -189,10 +284,12 @@ impl Column {
                 }
                 next = bytes.end;
             }
+            let here = Rc::new(on.record_event()?);
+            arrival.chunks.borrow_mut().push((part.end, here));
             Ok(())
         };
-        let rows = before + rows * self.size;
-        Landing { from: from as u32, row_bytes: 1, rows, land: Box::new(land) }
+        let rows = arrival.before + lens(ranges) * self.size;
+        Landing { from: arrival.from as u32, row_bytes: 1, rows, land: Box::new(land) }
     }
 
     /// Copies rows of this rank itself.
@@ -205,6 +302,11 @@ impl Column {
         // SAFETY: the promises of `Moves::enqueue`: both tables stay until `on` has gone on, and the range is this rank's.
         unsafe { copy_bytes(on, at(self.to, to), at(self.from, from.start), bytes) }
     }
+}
+
+/// Parts of an array, to be read.
+fn lent<'a, T: Pod>(parts: &'a [Received<'_, T>]) -> Vec<Sent<'a, T>> {
+    parts.iter().map(|(rank, part)| (*rank, part.as_slice())).collect()
 }
 
 /// How many rows there are in all ranges.
@@ -250,7 +352,8 @@ mod tests {
             let (other, column) = (1 - rank, Column::new(from, to));
             let places = place(&given[other]);
             let sent = [(other as u32, column.message(&given[rank]))];
-            let received = [column.landing(other, given[other][0].start, &places)];
+            let arrival = column.arrival(other, given[other][0].start, &places);
+            let received = [column.landing(&places, &arrival)];
             let own = || {
                 places
                     .iter()

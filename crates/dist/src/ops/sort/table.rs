@@ -12,6 +12,7 @@ use super::moves::Moves;
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::unwritten;
+use crate::peers::Unordered;
 use cuda_std::launch::DeviceRead;
 use std::ops::Range;
 
@@ -38,23 +39,17 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         }
     }
 
-    /// A sorted copy of keys and values, made on the first stream, in memory that the second one orders.
+    /// A sorted copy of keys and values.
     pub(super) fn sorted(
-        [on, home]: [&Stream; 2],
+        on: &Stream,
         keys: DeviceSlice<'_, K>,
         values: Option<DeviceSlice<'_, V>>,
         options: SortOptions,
         scratch: &mut Scratch,
     ) -> DistResult<Self> {
         // SAFETY: the sort writes all of it.
-        let mut sorted = unsafe { Self::unwritten(home, keys.raw().len, values.is_some()) }?;
-        match (values, &mut sorted.values) {
-            (Some(values), Some(out)) => {
-                let out = (&mut sorted.keys, out);
-                local::sort_pairs_into(on, (&keys, &values), out, options, scratch)?;
-            }
-            _ => local::sort_into(on, &keys, &mut sorted.keys, options, scratch)?,
-        }
+        let mut sorted = unsafe { Self::unwritten(on, keys.raw().len, values.is_some()) }?;
+        sort_into(on, (&keys, values.as_ref()), &mut sorted.as_mut(), options, scratch)?;
         Ok(sorted)
     }
 
@@ -86,6 +81,29 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         }
     }
 
+    /// Moves keys, and values with them, into the table: those with each value of a digit to a place that the plan says, and on.
+    ///
+    /// # Safety
+    /// As [`scatter_by_digit_into`](local::scatter_by_digit_into).
+    pub(super) unsafe fn scatter(
+        &mut self,
+        on: &Stream,
+        (keys, values): (DeviceSlice<'_, K>, Option<DeviceSlice<'_, V>>),
+        plan: (Range<u32>, &[u64; local::DIGITS]),
+        scratch: &mut Scratch,
+    ) -> GpuResult<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (values, &mut self.values) {
+                (Some(values), Some(out)) => {
+                    let out = (&mut self.keys, out);
+                    local::scatter_pairs_by_digit_into(on, (&keys, &values), out, plan, scratch)
+                }
+                _ => local::scatter_by_digit_into(on, &keys, &mut self.keys, plan, scratch),
+            }
+        }
+    }
+
     /// Sorts some rows by themselves into as many of another table.
     pub(super) fn sort_rows_into(
         &self,
@@ -95,13 +113,29 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         options: SortOptions,
         scratch: &mut Scratch,
     ) -> GpuResult<()> {
-        let from = self.keys.slice(rows.clone());
-        match (&self.values, &mut out.values) {
-            (Some(of), Some(values)) => {
-                let out = (&mut out.keys, values);
-                local::sort_pairs_into(on, (&from, &of.slice(rows)), out, options, scratch)
-            }
-            _ => local::sort_into(on, &from, &mut out.keys, options, scratch),
+        let values = self.values.as_ref().map(|values| values.slice(rows.clone()));
+        sort_into(on, (&self.keys.slice(rows), values.as_ref()), out, options, scratch)
+    }
+
+    /// As [`sort_rows_into`](Self::sort_rows_into), whatever the home of this table has to do.
+    ///
+    /// # Safety
+    /// The rows are there when the stream has come to the sort, and are not changed until it has gone on.
+    pub(super) unsafe fn sort_rows_unordered_into(
+        &self,
+        on: &impl AsStream,
+        rows: Range<usize>,
+        out: &mut TableMut<'_, K, V>,
+        options: SortOptions,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let keys = Unordered::new(self.keys.slice(rows.clone()).raw().address, rows.len());
+            let address = |values: &DeviceBuffer<V>| values.slice(rows.clone()).raw().address;
+            let values = self.values.as_ref().map(address);
+            let values = values.map(|address| Unordered::new(address, rows.len()));
+            sort_into(on, (&keys, values.as_ref()), out, options, scratch)
         }
     }
 
@@ -159,6 +193,23 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
             (Some(values), Some(from)) => copy(values, from, rows),
             _ => Ok(()),
         }
+    }
+}
+
+/// Sorts keys, and values with them, into a table.
+fn sort_into<K: SortKey, V: SortValue>(
+    on: &impl AsStream,
+    (keys, values): (&impl DeviceRead<K>, Option<&impl DeviceRead<V>>),
+    out: &mut TableMut<'_, K, V>,
+    options: SortOptions,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    match (values, &mut out.values) {
+        (Some(values), Some(out_values)) => {
+            let out = (&mut out.keys, out_values);
+            local::sort_pairs_into(on, (keys, values), out, options, scratch)
+        }
+        _ => local::sort_into(on, keys, &mut out.keys, options, scratch),
     }
 }
 
