@@ -78,8 +78,8 @@ pub enum Method {
     ExchangeFirst,
 }
 
-/// The fewest keys of a rank, on average, of which the exchange comes first. It is hundreds of launches, which take the host 7 to
-/// 10 ms: on two H200s it was the slower one of 2²⁶ keys a rank, and the faster one of 2³⁰.
+/// The fewest keys of a rank, on average, of which the exchange comes first. It is hundreds of launches, which take the host 6 to
+/// 7 ms: on two H200s it was the slower one of 2²⁷ keys a rank, and the faster one of 2³⁰.
 const MANY_KEYS: usize = 1 << 28;
 
 /// Which way a sort goes, and which shares it leaves.
