@@ -179,7 +179,7 @@ pub(super) struct Arrays<K, V> {
     pub from_values: *const V,
     pub to_values: *mut V,
     pub n: usize,
-    /// No place is behind so many elements.
+    /// The elements of where it writes: no place is behind them.
     pub room: usize,
 }
 
