@@ -10,6 +10,9 @@ use predicates::str::{contains, is_empty};
 
 use super::{Place, program, refused};
 
+/// How many queues the driver gives the streams of a process.
+const CONNECTIONS: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
 /// Runs a script as so many ranks.
 fn launch(place: &Place, ranks: &str, script: &str) -> assert_cmd::assert::Assert {
     place.run(&["launch", "-n", ranks, "--grace", "1", "--", "sh", "-c", script])
@@ -49,7 +52,9 @@ fn wait_for_end(process: &str) {
 fn each_rank_has_torchruns_variables_and_its_lines_its_number() {
     let script = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $CUDA_DEVICE_MAX_CONNECTIONS; \
                   test $MASTER_PORT -gt 0 && echo warned >&2; printf unended";
-    let output = launch(&Place::new(), "3", script).success().get_output().clone();
+    let place = Place::new();
+    let mut command = place.command(&["launch", "-n", "3", "--", "sh", "-c", script]);
+    let output = command.env_remove(CONNECTIONS).assert().success().get_output().clone();
     let sorted = |text: &[u8]| {
         let text = String::from_utf8(text.to_vec()).unwrap();
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -66,6 +71,14 @@ fn each_rank_has_torchruns_variables_and_its_lines_its_number() {
     ];
     assert_eq!(sorted(&output.stdout), expected);
     assert_eq!(sorted(&output.stderr), ["[0] warned", "[1] warned", "[2] warned"]);
+}
+
+#[test]
+fn a_number_of_queues_that_is_set_is_kept() {
+    let script = format!("echo ${CONNECTIONS}");
+    let place = Place::new();
+    let mut command = place.command(&["launch", "-n", "1", "--", "sh", "-c", &script]);
+    command.env(CONNECTIONS, "5").assert().success().stdout("[0] 5\n");
 }
 
 #[test]

@@ -12,6 +12,9 @@
 //! [`SLOTS`] to the same slot, for the one that says that *n* was taken. Flags are set and waited for by the
 //! kernel [`pass`](fn@kernels_gpu::peers::pass), in the lane: the host waits for nothing.
 //!
+//! What goes to [rooms](super::rooms) needs no slot: the copy engine writes it to its place, and the flags are those of chunks that
+//! have no bytes. Nothing waits for the receiver then.
+//!
 //! # Why it ends
 //!
 //! All chunks of a call are enqueued in rounds: the first ones of all messages to others, the first ones of all messages from others,
@@ -29,7 +32,7 @@ use std::ops::Range;
 use cuda_driver::sys;
 use cuda_std::launch::{Args, Grid1, LaunchConfig};
 use ferrowarp::memory::resource::StreamRef;
-use ferrowarp::{Gpu, Stream};
+use ferrowarp::{Event, Gpu, Stream};
 use kernels_gpu::peers::MAX_RANKS;
 use kernels_gpu::quads::{QUAD_BYTES, Quad};
 
@@ -50,6 +53,8 @@ const GRANULE: usize = 128;
 /// what waits in a lane occupies a multiprocessor.
 const KERNEL_LANES: usize = 3;
 const ENGINE_LANES: usize = 2;
+// A flag is always set in the same lane by the engine, so that it never falls back.
+const _: () = assert!(SLOTS.is_multiple_of(ENGINE_LANES));
 /// Blocks of a kernel that writes to another device. Three of them fill the link, and leave most of each multiprocessor to what takes the
 /// chunks that come: blocks that wait for the link would keep it out, and the other rank's slots full.
 const COPY_BLOCKS: u32 = 66;
@@ -98,6 +103,14 @@ impl Landing<'_> {
         };
         Self { from, row_bytes: 1, rows: bytes, land: Box::new(land) }
     }
+}
+
+/// Bytes of this rank that go to their place in another one's rooms: from an address to another one, as this rank reaches both.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Put {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) bytes: usize,
 }
 
 /// Copies bytes from one address to another, of this device's memory or of what it reaches.
@@ -183,6 +196,59 @@ impl PeerMemory {
         done.and(flushed)
     }
 
+    /// Sends, in rounds, what `puts` says to its place in each other rank's [rooms](super::rooms), and lets `on` wait for all
+    /// of it and for as many rounds of the others. For each round the events behind which all that comes in it is there.
+    ///
+    /// # Safety
+    /// What is sent is this device's memory, and nothing changes it until `on` has gone on. Nothing but this writes to where it goes, nor
+    /// reads there before the round has come. The stream is not captured.
+    pub(crate) unsafe fn put(
+        &self,
+        on: &Stream,
+        rounds: usize,
+        mut puts: impl FnMut(usize, usize) -> Vec<Put>,
+    ) -> DistResult<Vec<Vec<Event>>> {
+        let mut lanes = lock(&self.lanes);
+        let lanes = &mut *lanes;
+        let begin = on.record_event()?;
+        lanes.all().try_for_each(|stream| stream.wait_event(&begin))?;
+        // Each rank begins with the one behind it, so that no rank gets from all others at once.
+        let others = |step: usize| (self.rank + step) % self.ranks;
+        let mut round = |number: usize| {
+            for to in (1..self.ranks).map(others) {
+                self.put_all(lanes, to, &puts(number, to))?;
+            }
+            let from = (1..self.ranks).rev().map(others);
+            from.map(|from| self.arrival(lanes, from)).collect::<DistResult<Vec<_>>>()
+        };
+        let arrived = (0..rounds).map(&mut round).collect::<DistResult<Vec<_>>>();
+        let flushed = self.flush(lanes);
+        let streams: Vec<_> = lanes.all().cloned().collect();
+        on.join(&streams)?;
+        flushed.and(arrived)
+    }
+
+    /// Copies to the places of a round, and tells the rank.
+    fn put_all(&self, lanes: &mut Lanes, to: usize, puts: &[Put]) -> DistResult<()> {
+        let number = lanes.sent[to];
+        let of_peer = &mut lanes.to[to];
+        let count = of_peer.len().min(ENGINE_LANES);
+        let lane = &mut of_peer[number as usize % count];
+        for put in puts.iter().filter(|put| put.bytes > 0) {
+            // SAFETY: the promise of the caller of `put`.
+            unsafe { copy_bytes(&lane.stream, put.to, put.from, put.bytes) }?;
+        }
+        self.tell(lane, to, number)?;
+        lanes.sent[to] = number.wrapping_add(1);
+        Ok(())
+    }
+
+    /// When the next round of a rank has come.
+    fn arrival(&self, lanes: &mut Lanes, from: usize) -> DistResult<Event> {
+        let lane = self.wait_for(lanes, from)?;
+        Ok(lane.stream.record_event()?)
+    }
+
     /// Enqueues all chunks, those with the same number in one round.
     fn rounds(
         &self,
@@ -224,11 +290,16 @@ impl PeerMemory {
         // SAFETY: the rows are there, by the promise of the caller of `exchange`; the slot is as long as the chunk, this rank's to
         // write, and the receiver has taken what was there.
         unsafe { copy_rows(&lane.stream, rows, part, target) }?;
-        lane.pending = Some((self.flag(to, FILLED, self.rank, slot), number.wrapping_add(1)));
-        // At once: see the module for why it ends.
-        self.pass(lane, None)?;
+        self.tell(lane, to, number)?;
         lanes.sent[to] = number.wrapping_add(1);
         Ok(())
+    }
+
+    /// Tells a rank that a chunk is there, at once: see the module for why it ends.
+    fn tell(&self, lane: &mut Lane, to: usize, number: u32) -> DistResult<()> {
+        let slot = number as usize % SLOTS;
+        lane.pending = Some((self.flag(to, FILLED, self.rank, slot), number.wrapping_add(1)));
+        self.pass(lane, None)
     }
 
     fn receive(
@@ -238,15 +309,20 @@ impl PeerMemory {
         part: Range<usize>,
     ) -> DistResult<()> {
         let from = landing.from as usize;
+        let slot = lanes.received[from] as usize % SLOTS;
+        let lane = self.wait_for(lanes, from)?;
+        (landing.land)(&lane.stream, self.staging(self.rank, from, slot), part)
+    }
+
+    /// Waits for the next chunk of a rank, in the lane from there, which tells it later that the chunk was taken.
+    fn wait_for<'a>(&self, lanes: &'a mut Lanes, from: usize) -> DistResult<&'a Lane> {
         let number = lanes.received[from];
-        let slot = number as usize % SLOTS;
+        let (slot, there) = (number as usize % SLOTS, number.wrapping_add(1));
         let lane = &mut lanes.from[from][0];
-        let there = number.wrapping_add(1);
         self.pass(lane, Some((self.flag(self.rank, FILLED, from, slot), there)))?;
-        (landing.land)(&lane.stream, self.staging(self.rank, from, slot), part)?;
         lane.pending = Some((self.flag(from, EMPTIED, self.rank, slot), there));
         lanes.received[from] = there;
-        Ok(())
+        Ok(lane)
     }
 
     /// Sets the flag that is pending in a lane, and waits for another one to come to its value.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use cuda_driver::sys;
-use ferrowarp::Gpu;
+use ferrowarp::memory::resource::SynchronousMemory;
+use ferrowarp::{DeviceBuffer, Gpu};
 use kernels_gpu::peers::MAX_RANKS;
+use serde::{Deserialize, Serialize};
 
 use super::END;
 use crate::driver::{check, in_context};
@@ -15,50 +17,38 @@ use crate::world::World;
 /// Memory of this rank's device that other processes can map. Freed when it is dropped.
 pub(super) struct Own {
     gpu: Gpu,
-    address: u64,
+    memory: DeviceBuffer<u8>,
     handle: sys::IpcMemHandle,
 }
 
 impl Own {
     /// So many bytes of zeros.
     pub(super) fn new(gpu: &Gpu, bytes: usize) -> DistResult<Self> {
-        in_context(gpu, || {
-            let (mut address, mut handle) = (0, sys::IpcMemHandle { reserved: [0; 64] });
+        let mut own = Self {
+            gpu: gpu.clone(),
             // Not of a pool, whose memory has no such handle.
-            // SAFETY: `address` is writable.
-            check("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&mut address, bytes) })?;
-            // Freed from here on, whatever fails.
-            let mut own = Self { gpu: gpu.clone(), address, handle };
-            // SAFETY: the memory is as long, and no other code has it; the call waits for itself.
-            check("cuMemsetD8", unsafe { sys::cuMemsetD8_v2(address, 0, bytes) })?;
-            // SAFETY: no pointers are given. (The fill above may be under way when it returns.)
-            check("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })?;
-            // SAFETY: `handle` is writable, and the memory is an allocation.
-            let got = unsafe { sys::cuIpcGetMemHandle(&mut handle, address) };
-            check("cuIpcGetMemHandle", got)?;
-            own.handle = handle;
-            Ok(own)
-        })
+            memory: DeviceBuffer::zeroed_in(&Arc::new(SynchronousMemory), gpu, bytes)?,
+            handle: sys::IpcMemHandle { reserved: [0; 64] },
+        };
+        gpu.stream().synchronize()?;
+        let address = own.address();
+        // SAFETY: `handle` is writable, and the memory is an allocation.
+        let mut got = || unsafe { sys::cuIpcGetMemHandle(&mut own.handle, address) };
+        in_context(gpu, || check("cuIpcGetMemHandle", got()))?;
+        Ok(own)
     }
 
-    /// What another process opens it by.
-    pub(super) fn handle(&self) -> &[u8] {
-        &self.handle.reserved
+    fn address(&self) -> u64 {
+        self.memory.as_device_ptr().address()
     }
 
-    /// Maps the memory that the others' handles name.
-    pub(super) fn open(
-        self,
-        gpu: &Gpu,
-        rank: usize,
-        handles: &[&[u8]],
-        leave: Leave,
-    ) -> DistResult<Mapping> {
+    /// Maps the memory that the ranks' handles name.
+    fn open(self, handles: &[&[u8]], meeting: Meeting) -> DistResult<Mapping> {
         const LAZY_ENABLE_PEER_ACCESS: u32 = 1;
-        let (mut addresses, own) = ([0; MAX_RANKS], self.address);
-        let mut mapping =
-            Mapping { own: Some(self), rank, addresses, ranks: handles.len(), leave: Some(leave) };
-        in_context(gpu, || {
+        let (mut addresses, own, rank) = ([0; MAX_RANKS], self.address(), meeting.rank);
+        let (gpu, ranks, meeting) = (self.gpu.clone(), handles.len(), Some(meeting));
+        let mut mapping = Mapping { own: Some(self), rank, addresses, ranks, meeting };
+        in_context(&gpu, || {
             for (peer, bytes) in handles.iter().enumerate() {
                 if peer == rank {
                     addresses[peer] = own;
@@ -91,35 +81,79 @@ impl Own {
     }
 }
 
-impl Drop for Own {
-    fn drop(&mut self) {
-        // SAFETY: the memory was allocated here, no other process has it mapped, and nothing uses it: its owners have seen to that.
-        let free = || check("cuMemFree", unsafe { sys::cuMemFree_v2(self.address) });
-        // An error is that of a device which is lost.
-        let _ = in_context(&self.gpu, free);
-    }
-}
-
-/// How the ranks tell each other that they have closed what they had opened.
-pub(super) struct Leave {
+/// How some ranks meet to map each other's memory, and part.
+#[derive(Clone)]
+pub(super) struct Meeting {
     world: World,
     key: String,
     fate: Arc<Fate>,
+    rank: usize,
 }
 
-impl Leave {
-    pub(super) fn new(world: &World, key: String, fate: &Arc<Fate>) -> Self {
-        Self { world: world.clone(), key, fate: fate.clone() }
+/// What a rank says of its memory.
+#[derive(Serialize, Deserialize)]
+struct Offer {
+    host_id: String,
+    handle: Vec<u8>,
+}
+
+impl Meeting {
+    /// All ranks of `fate` have the same `key`, which no other meeting has.
+    pub(super) fn new(world: &World, key: String, fate: &Arc<Fate>, rank: usize) -> Self {
+        Self { world: world.clone(), key, fate: fate.clone(), rank }
     }
 
-    /// Waits until all ranks have come here; whether they have.
-    fn meet(self) -> bool {
-        let what = "the end of a communicator";
-        let members = self.fate.members();
+    /// Another meeting of the same ranks.
+    pub(super) fn named(&self, name: &str) -> Self {
+        Self { key: format!("{}/{name}", self.key), ..self.clone() }
+    }
+
+    fn exchange(&self, step: &str, value: Vec<u8>) -> DistResult<Vec<Vec<u8>>> {
+        let (what, key) = ("the mapping of memory among ranks", format!("{}/{step}", self.key));
+        self.world.exchange_among(what, &key, self.fate.members(), value, self.world.timeout())
+    }
+
+    /// Maps what each rank has allocated; `None`, on all ranks, if one of them has nothing, or cannot map what another one has. All ranks
+    /// call it.
+    pub(super) fn map(self, own: Option<Own>) -> DistResult<Option<Mapping>> {
+        let offer = own.as_ref().map(|own| Offer {
+            host_id: crate::control::host_id(),
+            handle: own.handle.reserved.to_vec(),
+        });
+        let offers = self.exchange("offer", encode(&offer))?;
+        let offers: Option<Vec<Offer>> = offers.iter().map(|offer| decode(offer)).collect();
+        // From here on all ranks that have an offer of each other go on alike.
+        let (Some(own), Some(offers)) = (own, offers) else { return Ok(None) };
+        if offers.iter().any(|offer| offer.host_id != offers[0].host_id) {
+            return Ok(None);
+        }
+        let handles: Vec<_> = offers.iter().map(|offer| offer.handle.as_slice()).collect();
+        let opened = own.open(&handles, self.clone());
+        let answers = self.exchange("opened", vec![u8::from(opened.is_ok())]);
+        let is_open = |answer: &Vec<u8>| answer.first() == Some(&1);
+        match opened {
+            // Of all that is opened the drop of it takes care, on all ranks.
+            Ok(mapping) if answers?.iter().all(is_open) => Ok(Some(mapping)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits until all ranks have closed what they had opened; whether they have.
+    fn part(self) -> bool {
+        let what = "the end of memory that ranks have mapped";
+        let (members, key) = (self.fate.members(), format!("{}/end", self.key));
         // Of one that was aborted the others do not know.
         !self.fate.has_ended()
-            && self.world.exchange_among(what, &self.key, members, Vec::new(), END).is_ok()
+            && self.world.exchange_among(what, &key, members, Vec::new(), END).is_ok()
     }
+}
+
+fn encode(offer: &Option<Offer>) -> Vec<u8> {
+    serde_json::to_vec(offer).expect("names and numbers are JSON")
+}
+
+fn decode(text: &[u8]) -> Option<Offer> {
+    serde_json::from_slice::<Option<Offer>>(text).ok().flatten()
 }
 
 /// The memory of all ranks, as this one reaches it. What is dropped is closed, and freed when all ranks have closed it; nothing may use
@@ -131,7 +165,7 @@ pub(super) struct Mapping {
     ranks: usize,
     /// Of each rank; 0 where it is not mapped.
     addresses: [u64; MAX_RANKS],
-    leave: Option<Leave>,
+    meeting: Option<Meeting>,
 }
 
 impl Mapping {
@@ -148,7 +182,7 @@ impl Mapping {
     /// Neither closes nor frees anything, until the process ends.
     pub(super) fn keep(&mut self) {
         self.addresses = [0; MAX_RANKS];
-        self.leave = None;
+        self.meeting = None;
         std::mem::forget(self.own.take());
     }
 
@@ -167,9 +201,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let Some(leave) = self.leave.take() else { return };
+        let Some(meeting) = self.meeting.take() else { return };
         self.close();
-        if !leave.meet() {
+        if !meeting.part() {
             // Another rank may have it mapped yet.
             std::mem::forget(self.own.take());
         }
@@ -180,22 +214,15 @@ impl Drop for Mapping {
 impl Mapping {
     /// The memory of ranks that are all in this process, on one device: for each of them.
     pub(super) fn of_one_process(gpu: &Gpu, ranks: usize, bytes: usize) -> Vec<Self> {
-        let allocate = |_| {
-            let (mut address, handle) = (0, sys::IpcMemHandle { reserved: [0; 64] });
-            in_context(gpu, || {
-                // SAFETY: `address` is writable, and the memory is as long.
-                let made = unsafe {
-                    [sys::cuMemAlloc_v2(&mut address, bytes), sys::cuMemsetD8_v2(address, 0, bytes)]
-                };
-                made.into_iter().try_for_each(|made| check("cuMemAlloc", made))
-            })
-            .expect("there is memory");
-            Own { gpu: gpu.clone(), address, handle }
+        let allocate = |_| Own {
+            gpu: gpu.clone(),
+            memory: DeviceBuffer::zeroed(gpu, bytes).expect("there is memory"),
+            handle: sys::IpcMemHandle { reserved: [0; 64] },
         };
         let all: Vec<_> = (0..ranks).map(allocate).collect();
         let mut addresses = [0; MAX_RANKS];
-        addresses.iter_mut().zip(&all).for_each(|(to, own)| *to = own.address);
-        let mapping = |(rank, own)| Self { own: Some(own), rank, ranks, addresses, leave: None };
+        addresses.iter_mut().zip(&all).for_each(|(to, own)| *to = own.address());
+        let mapping = |(rank, own)| Self { own: Some(own), rank, ranks, addresses, meeting: None };
         all.into_iter().enumerate().map(mapping).collect()
     }
 }

@@ -13,6 +13,8 @@
 //! | flags of the exchanges: [`exchange`] | 4 KiB |
 //! | staging, a part for each other rank | 192 MiB; from five ranks on 64 MiB for each other one |
 //!
+//! [Rooms](rooms), memory of any size that the others write into without staging, are allocated when an operation wants them.
+//!
 //! # Ranks that are lost
 //!
 //! A kernel that waits for another rank looks at a word in the host's memory now and then, which whatever ends the communicator sets
@@ -24,6 +26,7 @@ mod exchange;
 mod kernels;
 mod memory;
 mod reduce;
+mod rooms;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -34,19 +37,19 @@ use cuda_std::launch::DeviceAtomics;
 use ferrowarp::memory::MappedAtomics;
 use ferrowarp::{Gpu, Stream};
 use kernels_gpu::peers::{MAX_RANKS, exchange_bytes};
-use serde::{Deserialize, Serialize};
 
 use crate::error::DistResult;
 use crate::fate::Fate;
 use crate::world::World;
 
-pub(crate) use exchange::{CHUNKS, Landing, Rows, copy_bytes};
+pub(crate) use exchange::{CHUNKS, Landing, Put, Rows, copy_bytes};
 pub(crate) use kernels::Unordered;
 
 use exchange::Lanes;
 use kernels::Kernels;
-use memory::{Mapping, Own};
+use memory::{Mapping, Meeting, Own};
 use reduce::Calls;
+use rooms::Rooms;
 
 /// The most bytes of a message that is summed here.
 pub(crate) const MOST_SUMMED_BYTES: usize = 8 << 20;
@@ -82,15 +85,9 @@ pub(crate) struct PeerMemory {
     kernels: Kernels,
     calls: Mutex<Calls>,
     lanes: Mutex<Lanes>,
+    rooms: Mutex<Rooms>,
     /// What ends last.
     mapping: Mapping,
-}
-
-/// What a rank says of its memory.
-#[derive(Serialize, Deserialize)]
-struct Offer {
-    host_id: String,
-    handle: Vec<u8>,
 }
 
 impl PeerMemory {
@@ -102,45 +99,33 @@ impl PeerMemory {
         key: &str,
         fate: &Arc<Fate>,
     ) -> DistResult<Option<Self>> {
-        let ranks = fate.members().len();
+        let (rank, ranks) = (rank as usize, fate.members().len());
         if !(2..=MAX_RANKS).contains(&ranks) {
             return Ok(None);
         }
-        let exchange = |step: &str, value: Vec<u8>| {
-            let (what, key) = ("the mapping of memory among ranks", format!("{key}/peers/{step}"));
-            world.exchange_among(what, &key, fate.members(), value, world.timeout())
-        };
+        let meeting = Meeting::new(world, format!("{key}/peers"), fate, rank);
         let is_wanted = world.environment().settings.allows_peer_memory();
-        let own = if is_wanted { Parts::new(gpu, ranks).ok() } else { None };
-        let offer = own.as_ref().map(|own| Offer {
-            host_id: crate::control::host_id(),
-            handle: own.memory.handle().to_vec(),
-        });
-        let offers = exchange("offer", encode(&offer))?;
-        let offers: Option<Vec<Offer>> = offers.iter().map(|offer| decode(offer)).collect();
-        // From here on all ranks that have an offer of each other go on alike.
-        let (Some(own), Some(offers)) = (own, offers) else { return Ok(None) };
-        let is_one_host = offers.iter().all(|offer| offer.host_id == offers[0].host_id);
-        let Parts { memory, kernels, given_up } = own;
-        let handles: Vec<_> = offers.iter().map(|offer| offer.handle.as_slice()).collect();
-        let leave = memory::Leave::new(world, format!("{key}/peers/end"), fate);
-        let opened = match is_one_host {
-            true => memory.open(gpu, rank as usize, &handles, leave),
-            false => return Ok(None),
-        };
-        let answers = exchange("opened", vec![u8::from(opened.is_ok())]);
-        let is_open = |answer: &Vec<u8>| answer.first() == Some(&1);
-        let mapping = match opened {
-            // Of all that is opened the drop of it takes care, on all ranks.
-            Ok(mapping) if answers?.iter().all(is_open) => mapping,
-            _ => return Ok(None),
-        };
-        let lanes = Lanes::new(gpu, rank as usize, ranks)?;
+        let parts = if is_wanted { Parts::new(gpu, ranks).ok() } else { None };
+        let (own, others) =
+            parts.map(|parts| (parts.memory, (parts.kernels, parts.given_up))).unzip();
+        let mapping = meeting.clone().map(own)?;
+        let (Some(mapping), Some((kernels, given_up))) = (mapping, others) else { return Ok(None) };
+        let lanes = Lanes::new(gpu, rank, ranks)?;
         fate.give_up_by(given_up.clone());
-        let (gpu, rank, calls) = (gpu.clone(), rank as usize, Mutex::default());
-        let lanes = Mutex::new(lanes);
-        let slot_bytes = slot_bytes(ranks);
-        Ok(Some(Self { rank, ranks, slot_bytes, gpu, given_up, kernels, calls, lanes, mapping }))
+        let (gpu, calls, lanes) = (gpu.clone(), Mutex::default(), Mutex::new(lanes));
+        let (slot_bytes, rooms) = (slot_bytes(ranks), Mutex::new(Rooms::new(Some(meeting))));
+        Ok(Some(Self {
+            rank,
+            ranks,
+            slot_bytes,
+            gpu,
+            given_up,
+            kernels,
+            calls,
+            lanes,
+            rooms,
+            mapping,
+        }))
     }
 
     /// The address, for kernels, of the word that ends their waits.
@@ -196,6 +181,7 @@ impl Drop for PeerMemory {
         if !self.drain(GIVEN_UP) {
             // Something may use all of it yet: it stays until the process ends.
             self.mapping.keep();
+            lock(&self.rooms).keep();
             std::mem::forget(self.given_up.clone());
         }
     }
@@ -214,14 +200,6 @@ impl Parts {
         let given_up = Arc::new(MappedAtomics::zeroed(gpu, 1)?);
         Ok(Self { memory, kernels: Kernels::load(gpu)?, given_up })
     }
-}
-
-fn encode(offer: &Option<Offer>) -> Vec<u8> {
-    serde_json::to_vec(offer).expect("names and numbers are JSON")
-}
-
-fn decode(text: &[u8]) -> Option<Offer> {
-    serde_json::from_slice::<Option<Offer>>(text).ok().flatten()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

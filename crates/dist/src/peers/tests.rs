@@ -38,6 +38,7 @@ fn with_slots(gpu: &Gpu, count: usize, slot_bytes: usize) -> DistResult<Vec<Peer
             kernels: Kernels::load(gpu)?,
             calls: Mutex::default(),
             lanes: Mutex::new(Lanes::new(gpu, rank, count)?),
+            rooms: Mutex::new(Rooms::new(None)),
             mapping,
         })
     })
@@ -134,6 +135,79 @@ fn rows_come_without_their_gaps() -> DistResult<()> {
         for (target, values) in targets.iter().zip(values.iter().rev()) {
             let expected = values.chunks(pitch_bytes).flat_map(|row| &row[..row_bytes]);
             assert!(target.to_vec()?.iter().eq(expected), "rows of {row_bytes} bytes");
+        }
+    }
+    Ok(())
+}
+
+/// More rounds than slots, of which some have nothing, to places of which the others know; then a message through staging.
+#[test]
+fn what_goes_to_rooms_is_there_when_its_round_has_come() -> DistResult<()> {
+    const ROUNDS: usize = 11;
+    let Some(gpu) = emulated()? else { return Ok(()) };
+    for count in [2, 3] {
+        let all = ranks(&gpu, count)?;
+        let streams: Vec<_> = all.iter().map(|_| gpu.create_stream()).collect::<Result<_, _>>()?;
+        let len = |from: usize, to: usize, round: usize| (from + 7 * to + 5 * round) % 4 * 1001;
+        let longest = 3 * 1001;
+        let place = |from: usize, round: usize| (from * ROUNDS + round) * longest;
+        let total = count * ROUNDS * longest;
+        let buffers = |seed: usize| -> DistResult<Vec<_>> {
+            let of_rank = |(rank, on)| match seed {
+                0 => DeviceBuffer::<u8>::zeroed(on, total),
+                _ => DeviceBuffer::from_slice(on, &bytes(seed + rank, total)),
+            };
+            Ok(streams.iter().enumerate().map(of_rank).collect::<Result<_, _>>()?)
+        };
+        let (sources, targets) = (buffers(1)?, buffers(0)?);
+        gpu.synchronize()?;
+        let address = |buffer: &DeviceBuffer<u8>| buffer.as_device_ptr().address();
+        for call in 0..2 {
+            let mut arrived = Vec::new();
+            for (rank, own) in all.iter().enumerate() {
+                let puts = |round: usize, to: usize| {
+                    let at = (call * ROUNDS + round) * 64;
+                    vec![Put {
+                        from: address(&sources[rank]) + at as u64,
+                        to: address(&targets[to]) + place(rank, round) as u64,
+                        bytes: len(rank, to, round),
+                    }]
+                };
+                // SAFETY: the buffers are there; nothing else uses them before the events.
+                arrived.push(unsafe { own.put(&streams[rank], ROUNDS, puts) }?);
+            }
+            for (to, rounds) in arrived.iter().enumerate() {
+                assert_eq!(rounds.len(), ROUNDS);
+                for event in rounds.iter().flatten() {
+                    event.synchronize()?;
+                }
+                streams[to].synchronize()?;
+                let found = targets[to].to_vec()?;
+                for (from, round) in (0..count).flat_map(|from| (0..ROUNDS).map(move |r| (from, r)))
+                {
+                    let (begin, at) = (place(from, round), (call * ROUNDS + round) * 64);
+                    let len = if from == to { 0 } else { len(from, to, round) };
+                    let expected = &bytes(1 + from, total)[at..at + len];
+                    assert!(
+                        found[begin..begin + len] == *expected,
+                        "{from} to {to}, round {round}"
+                    );
+                }
+            }
+        }
+        for (rank, own) in all.iter().enumerate() {
+            let (next, before) = ((rank + 1) % count, (rank + count - 1) % count);
+            let sent = [(next as u32, Rows::of_bytes(address(&sources[rank]), total))];
+            let landing = Landing::of_bytes(before as u32, address(&targets[rank]), total);
+            // SAFETY: as above.
+            unsafe { own.exchange(&streams[rank], (&sent, &[landing]), CHUNKS, || Ok(())) }?;
+        }
+        streams.iter().try_for_each(Stream::synchronize)?;
+        for (rank, target) in targets.iter().enumerate() {
+            assert!(
+                target.to_vec()? == bytes(1 + (rank + count - 1) % count, total),
+                "rank {rank}"
+            );
         }
     }
     Ok(())

@@ -11,21 +11,25 @@
 //! The host enqueues the exchange while the device makes the pass, so that it does not wait for the host.
 
 use std::ops::Range;
-use std::rc::Rc;
 
+use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{SortOptions, SortValue, count_digits_into};
 use ferrowarp::{AsStream, Event, Gpu, Stream};
+use kernels_gpu::peers::MAX_RANKS;
 
 use super::key::RankKey;
+use super::moves::OPERATION;
 use super::plan::{BUCKETS, Batch, Buckets, moves, moves_to_rooms};
 use super::table::{Table, TableMut};
 use super::{Options, split};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::unwritten;
+use crate::ops::parts::enqueue_by_peers;
 use crate::ops::shares::Shares;
+use crate::peers::Put;
 
 /// Batches of whole buckets.
 const BATCHES: usize = 64;
@@ -72,6 +76,8 @@ fn count<K: RankKey>(
     let (mut own, mut all) =
         unsafe { (unwritten(on, BUCKETS)?, unwritten(on, BUCKETS * ranks.size() as usize)?) };
     count_digits_into(on, &keys, &mut own, highest, scratch)?;
+    // Whoever has all counts may write into this rank's rooms.
+    ranks.peers().map_or(Ok(()), |peers| peers.wait_for_rooms(on))?;
     ranks.all_gather(on, &own, &mut all)?;
     ranks.synchronize(on)?;
     let of_rank = |counts: &[u64]| counts.iter().map(|count| *count as usize).collect();
@@ -98,7 +104,7 @@ impl Streams {
         Ok(Self { home: gpu.create_stream()?, exchange, search, lanes })
     }
 
-    /// The home of the table goes on when nothing uses it any more.
+    /// The home of the table goes on when nothing uses the table any more.
     fn join(&self) -> DistResult<()> {
         self.home.join(&self.lanes)?;
         Ok(self.home.join(&[self.exchange.clone(), self.search.clone()])?)
@@ -110,6 +116,9 @@ struct Lane<'a> {
     stream: &'a Stream,
     scratch: Scratch,
 }
+
+/// Where this rank reaches the table of each rank.
+type Rooms = [u64; MAX_RANKS];
 
 /// The parts of this rank's share whose buckets others have a part of, too: that at the end, and that at the beginning.
 type Edges<K, V> = [Table<K, V>; 2];
@@ -140,31 +149,48 @@ impl Sorting<'_> {
         highest: Range<u32>,
         scratch: &mut Scratch,
     ) -> DistResult<Table<K, V>> {
-        let (own, has_values) = (self.own(), values.is_some());
+        let has_values = values.is_some();
+        let rooms = self.rooms::<K, V>(has_values)?;
+        let (own, home) = (self.own(), &self.streams.home);
         let len = self.buckets.table_len(own);
-        // SAFETY: the pass and the exchange write all of it.
-        let mut table = unsafe { Table::unwritten(&self.streams.home, len, has_values) }?;
+        // SAFETY: the pass and the exchange write all of it. The room is as long, and is this sort's: see `rooms`.
+        let mut table = unsafe {
+            match rooms {
+                Some(rooms) => Table::at(rooms[own], home, len, has_values),
+                None => Table::unwritten(home, len, has_values),
+            }
+        }?;
         let plan = (highest, &self.buckets.places(own));
         // SAFETY: the places are those of as many keys as were counted, and ascend.
         unsafe { table.scatter(self.on, (keys, values), plan, scratch) }?;
-        let end_of_pass = self.streams.home.record_event()?;
+        let end_of_pass = home.record_event()?;
         self.streams.exchange.wait_event(&end_of_pass)?;
-        let sorted = self.exchange_and_sort(&mut table, scratch);
+        let sorted = self.exchange_and_sort(&mut table, rooms, scratch);
         // Parts of the table were used without a word to its home.
         self.streams.join()?;
+        self.ranks.peers().map_or(Ok(()), |peers| peers.leave_rooms(home))?;
         sorted
+    }
+
+    /// Where this rank reaches the tables of all ranks, if they reach each other's memory and have enough of it.
+    fn rooms<K: RankKey, V: SortValue>(&self, has_values: bool) -> DistResult<Option<Rooms>> {
+        let Some(peers) = self.ranks.peers() else { return Ok(None) };
+        let lens = (0..self.shares.len()).map(|rank| self.buckets.table_len(rank));
+        let bytes: Vec<_> = lens.map(|len| Table::<K, V>::bytes_at(len, has_values)).collect();
+        peers.rooms(&bytes)
     }
 
     /// Exchanges and sorts all buckets of a table.
     fn exchange_and_sort<K: RankKey, V: SortValue>(
         &self,
         table: &mut Table<K, V>,
+        rooms: Option<Rooms>,
         scratch: &mut Scratch,
     ) -> DistResult<Table<K, V>> {
         let (own, has_values) = (self.own(), table.values.is_some());
         let whole: Vec<Vec<Batch>> =
             self.shares.iter().map(|share| self.buckets.batches(share, BATCHES)).collect();
-        let arrived = self.exchange(&whole, table)?;
+        let arrived = self.exchange(&whole, table, rooms)?;
         let [first, last] = self.buckets.edge_lens(&self.shares[own]);
         let of_buckets = whole[own].iter().flat_map(Batch::lens);
         let longest = of_buckets.chain([first, last]).max().unwrap_or(0);
@@ -208,34 +234,48 @@ impl Sorting<'_> {
         Ok(out)
     }
 
-    /// Enqueues the exchange of all batches: for each what it has arrived after.
+    /// Enqueues the exchange of all batches, on a stream that has waited for the pass: for each batch what it has arrived after.
     fn exchange<K: RankKey, V: SortValue>(
         &self,
         whole: &[Vec<Batch>],
         table: &mut Table<K, V>,
-    ) -> DistResult<Vec<Vec<Rc<Event>>>> {
+        rooms: Option<Rooms>,
+    ) -> DistResult<Vec<Vec<Event>>> {
         let (own, stream) = (self.own(), &self.streams.exchange);
-        let mut exchange = |of_ranks: &[&Batch]| {
-            let moves = moves_to_rooms(of_ranks, own);
-            // SAFETY: the stream has waited for the pass. Nothing uses the rooms before they are full, nor changes what is sent.
-            unsafe { moves.enqueue_within(self.ranks, stream, table) }
-        };
-        if !self.ranks.has_peer_memory() {
+        let (Some(peers), Some(rooms)) = (self.ranks.peers(), rooms) else {
             let one_by_one = (0..BATCHES).map(|batch| {
-                exchange(&whole.iter().map(|batches| &batches[batch]).collect::<Vec<_>>())?;
-                Ok(vec![Rc::new(stream.record_event()?)])
+                let of_ranks: Vec<_> = whole.iter().map(|batches| &batches[batch]).collect();
+                moves_to_rooms(&of_ranks, own).enqueue_within(self.ranks, stream, table)?;
+                Ok(vec![stream.record_event()?])
             });
             return one_by_one.collect();
-        }
-        // As one message of each rank to each, so that the link does not wait between batches.
-        let all: Vec<Batch> = whole.iter().map(|batches| Batch::joined(batches)).collect();
-        let arrivals = exchange(&all.iter().collect::<Vec<_>>())?;
-        let mut rows = vec![0; whole.len()];
-        let arrived = whole[own].iter().map(|batch| {
-            rows.iter_mut().enumerate().for_each(|(rank, rows)| *rows += batch.len_of(rank));
-            arrivals.iter().filter_map(|message| message.of_rows(rows[message.from])).collect()
-        });
-        Ok(arrived.collect())
+        };
+        let has_values = table.values.is_some();
+        let puts = |batch: usize, to: usize| {
+            let columns = [(0, 0, size_of::<K>()), {
+                let values_at = |rank| Table::<K, V>::values_at(self.buckets.table_len(rank));
+                (values_at(own), values_at(to), size_of::<V>())
+            }];
+            let given = whole[to][batch].given(own, to).flat_map(|(rows, place)| {
+                columns.into_iter().take(1 + usize::from(has_values)).map(
+                    move |(from, at, size)| Put {
+                        from: rooms[own] + from + (rows.start * size) as u64,
+                        to: rooms[to] + at + (place * size) as u64,
+                        bytes: rows.len() * size,
+                    },
+                )
+            });
+            given.collect()
+        };
+        let mut arrived = Vec::new();
+        let exchange = || {
+            // SAFETY: nothing uses the rooms before they are full, nor changes what is sent.
+            arrived = unsafe { peers.put(stream, BATCHES, puts) }?;
+            Ok(())
+        };
+        // SAFETY: as above; the table's home waits for the stream.
+        unsafe { enqueue_by_peers(self.ranks, stream, OPERATION, ForeignMemory::new(), exchange) }?;
+        Ok(arrived)
     }
 
     /// Sorts the buckets of a batch that has arrived, each by itself, to where they belong in the result.

@@ -1,15 +1,13 @@
 //! Rows of tables that change ranks.
 
-use std::cell::RefCell;
 use std::ops::Range;
-use std::rc::Rc;
 
 use bytemuck::Pod;
 use cuda_std::launch::DeviceRead;
 use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::DeviceSliceMut;
 use ferrowarp::ops::sort::SortValue;
-use ferrowarp::{DeviceBuffer, Event, Stream};
+use ferrowarp::{DeviceBuffer, Stream};
 
 use super::key::RankKey;
 use super::table::{Table, TableMut};
@@ -18,7 +16,7 @@ use crate::error::DistResult;
 use crate::ops::parts::{Received, Sent, copy_own, divide, enqueue_by_peers, exchange_with_others};
 use crate::peers::{Landing, PeerMemory, Rows, copy_bytes};
 
-const OPERATION: &str = "the exchange of a sort over ranks";
+pub(super) const OPERATION: &str = "the exchange of a sort over ranks";
 /// Messages to other ranks begin at multiples of so many bytes, as the copy engines and the staging memory like them.
 const ALIGNMENT: usize = 128;
 /// Chunks of a message, at least: other messages follow. More than a slot asks for take longer, since flags wait for room among the blocks
@@ -67,31 +65,11 @@ impl Moves {
             memory = memory.writes(to);
         }
         // SAFETY: the caller's promise of `from`, and `memory` names `to`; no two ranges are the same there.
-        unsafe { self.by_peers(ranks, peers, on, &columns, memory) }.map(drop)
+        unsafe { self.by_peers(ranks, peers, on, &columns, memory) }
     }
 
-    /// Enqueues moves of rows of a table to others' tables, and of others' rows to other rows of this one. Where the ranks reach
-    /// each other's memory, that is ordered by the stream alone, not by the home of the table, and what arrives when comes back.
-    ///
-    /// # Safety
-    /// The rows that are sent are there when the stream has come to the moves. They are not changed, nor does anything use those that are
-    /// written, until it has gone on.
-    pub(super) unsafe fn enqueue_within<K: RankKey, V: SortValue>(
-        &self,
-        ranks: &Communicator,
-        on: &Stream,
-        table: &mut Table<K, V>,
-    ) -> DistResult<Vec<Arrival>> {
-        let Some(peers) = ranks.peers() else {
-            return self.within_by_backend(ranks, on, table).map(|()| Vec::new());
-        };
-        let columns = std::iter::once(Column::within(&mut table.keys));
-        let columns: Vec<_> = columns.chain(table.values.as_mut().map(Column::within)).collect();
-        // SAFETY: the caller's promise.
-        unsafe { self.by_peers(ranks, peers, on, &columns, ForeignMemory::new()) }
-    }
-
-    fn within_by_backend<K: RankKey, V: SortValue>(
+    /// Enqueues moves of rows of a table to others' tables, and of others' rows to other rows of this one, on the table's home.
+    pub(super) fn enqueue_within<K: RankKey, V: SortValue>(
         &self,
         ranks: &Communicator,
         on: &Stream,
@@ -176,7 +154,7 @@ impl Moves {
         on: &Stream,
         columns: &[Column],
         memory: ForeignMemory,
-    ) -> DistResult<Vec<Arrival>> {
+    ) -> DistResult<()> {
         let own = ranks.rank() as usize;
         let others = || (0..ranks.size() as usize).filter(|rank| *rank != own);
         let sent: Vec<_> = others()
@@ -184,14 +162,9 @@ impl Moves {
             .map(|(to, column)| (to as u32, column.message(&self.sent[to])))
             .filter(|(_, rows)| rows.rows > 0)
             .collect();
-        let messages =
-            || others().flat_map(|from| columns.iter().map(move |column| (from, column)));
-        let arrivals: Vec<_> = messages()
-            .map(|(from, column)| column.arrival(from, self.first[from], &self.received[from]))
-            .collect();
-        let received: Vec<_> = messages()
-            .zip(&arrivals)
-            .map(|((from, column), arrival)| column.landing(&self.received[from], arrival))
+        let received: Vec<_> = others()
+            .flat_map(|from| columns.iter().map(move |column| (from, column)))
+            .map(|(from, column)| column.landing(from, self.first[from], &self.received[from]))
             .filter(|landing| landing.rows > 0)
             .collect();
         let copy_own = || {
@@ -205,28 +178,7 @@ impl Moves {
             unsafe { peers.exchange(on, (&sent, &received), CHUNKS, copy_own) }
         };
         // SAFETY: what else is used is so by the caller's promise; `on` waits for all lanes.
-        unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }?;
-        drop(received);
-        Ok(arrivals)
-    }
-}
-
-/// A message of another rank, and when each of its chunks has come to its place.
-pub(super) struct Arrival {
-    pub(super) from: usize,
-    /// The bytes of the message before its first row, and those of each row.
-    before: usize,
-    row_bytes: usize,
-    /// Where each chunk ends in the message.
-    chunks: RefCell<Vec<(usize, Rc<Event>)>>,
-}
-
-impl Arrival {
-    /// When the first rows of the message have come; `None` of none.
-    pub(super) fn of_rows(&self, rows: usize) -> Option<Rc<Event>> {
-        let (chunks, end) = (self.chunks.borrow(), self.before + rows * self.row_bytes);
-        let chunk = chunks.partition_point(|(chunk_end, _)| *chunk_end < end);
-        (rows > 0).then(|| chunks[chunk].1.clone())
+        unsafe { enqueue_by_peers(ranks, on, OPERATION, memory, exchange) }
     }
 }
 
@@ -245,12 +197,6 @@ impl Column {
         Self { from, to, size: size_of::<T>() }
     }
 
-    /// An array whose parts go to others, and come from them.
-    fn within<T: Pod>(all: &mut DeviceBuffer<T>) -> Self {
-        let address = all.as_device_ptr().address();
-        Self { from: address, to: address, size: size_of::<T>() }
-    }
-
     /// The bytes before the first row of a message, which are sent with it.
     fn bytes_before(self, first: usize) -> usize {
         first * self.size % ALIGNMENT
@@ -264,16 +210,12 @@ impl Column {
         Rows::of_bytes(address, before + rows * self.size)
     }
 
-    /// The message of another rank, with `first` as its first row, of which nothing has come yet.
-    fn arrival(self, from: usize, first: usize, ranges: &[Range<usize>]) -> Arrival {
-        let before = if lens(ranges) == 0 { 0 } else { self.bytes_before(first) };
-        Arrival { from, before, row_bytes: self.size, chunks: RefCell::default() }
-    }
-
-    /// The message, and the ranges of rows where it goes.
-    fn landing<'a>(self, ranges: &'a [Range<usize>], arrival: &'a Arrival) -> Landing<'a> {
+    /// The message of another rank, with `first` as its first row, and the ranges of rows where it goes.
+    fn landing(self, from: usize, first: usize, ranges: &[Range<usize>]) -> Landing<'_> {
+        let rows = lens(ranges);
+        let before = if rows == 0 { 0 } else { self.bytes_before(first) };
         let land = move |on: &Stream, at: u64, part: Range<usize>| {
-            let mut next = arrival.before;
+            let mut next = before;
             for range in ranges {
                 let bytes = next..next + range.len() * self.size;
                 let (begin, end) = (part.start.max(bytes.start), part.end.min(bytes.end));
@@ -284,12 +226,10 @@ impl Column {
                 }
                 next = bytes.end;
             }
-            let here = Rc::new(on.record_event()?);
-            arrival.chunks.borrow_mut().push((part.end, here));
             Ok(())
         };
-        let rows = arrival.before + lens(ranges) * self.size;
-        Landing { from: arrival.from as u32, row_bytes: 1, rows, land: Box::new(land) }
+        let rows = before + rows * self.size;
+        Landing { from: from as u32, row_bytes: 1, rows, land: Box::new(land) }
     }
 
     /// Copies rows of this rank itself.
@@ -352,8 +292,7 @@ mod tests {
             let (other, column) = (1 - rank, Column::new(from, to));
             let places = place(&given[other]);
             let sent = [(other as u32, column.message(&given[rank]))];
-            let arrival = column.arrival(other, given[other][0].start, &places);
-            let received = [column.landing(&places, &arrival)];
+            let received = [column.landing(other, given[other][0].start, &places)];
             let own = || {
                 places
                     .iter()

@@ -38,16 +38,6 @@ impl Batch {
         self.lens().iter().sum()
     }
 
-    /// How many keys a rank has of all of its buckets.
-    pub(super) fn len_of(&self, rank: usize) -> usize {
-        self.buckets.iter().map(|ranges| ranges[rank].len()).sum()
-    }
-
-    /// The buckets of batches that follow each other.
-    pub(super) fn joined(batches: &[Self]) -> Self {
-        Self { buckets: batches.iter().flat_map(|batch| batch.buckets.clone()).collect() }
-    }
-
     /// Of each bucket the range of a rank's keys.
     fn ranges(&self, rank: usize) -> Vec<Range<usize>> {
         self.buckets.iter().map(|ranges| ranges[rank].clone()).collect()
@@ -58,6 +48,19 @@ impl Batch {
         self.buckets.iter().map(move |ranges| {
             let start = ranges[own].start - ranges[..own].iter().map(Range::len).sum::<usize>();
             start..start + ranges.iter().map(Range::len).sum::<usize>()
+        })
+    }
+
+    /// Of whole buckets of the share of rank `to`: which rows of its own table rank `from` gives, and where they begin in the table of
+    /// rank `to`.
+    pub(super) fn given(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl Iterator<Item = (Range<usize>, usize)> {
+        self.buckets.iter().zip(self.rooms(to)).map(move |(ranges, room)| {
+            let before = ranges[..from].iter().map(Range::len).sum::<usize>();
+            (ranges[from].clone(), room.start + before)
         })
     }
 }
@@ -304,6 +307,8 @@ mod tests {
         );
         assert_eq!(ends(&whole[1][0].rooms(1).collect::<Vec<_>>()), [(4, 8)]);
         assert_eq!(ends(&moves_to_rooms(&batches, 0).sent.concat()), [(7, 10)]);
+        assert_eq!(whole[1][0].given(0, 1).collect::<Vec<_>>(), [(7..10, 4)]);
+        assert_eq!(whole[1][0].given(1, 1).collect::<Vec<_>>(), [(7..8, 7)]);
         assert_eq!(ends(&whole[0][0].rooms(0).collect::<Vec<_>>()), [(0, 5)]);
     }
 

@@ -11,7 +11,7 @@ use super::key::{RankKey, Run, RunMut};
 use super::moves::Moves;
 use crate::communicator::Communicator;
 use crate::error::DistResult;
-use crate::ops::memory::unwritten;
+use crate::ops::memory::{at, unwritten};
 use crate::peers::Unordered;
 use cuda_std::launch::DeviceRead;
 use std::ops::Range;
@@ -37,6 +37,35 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
             let values = if has_values { Some(unwritten(on, len)?) } else { None };
             Ok(Self { keys: unwritten(on, len)?, values })
         }
+    }
+
+    /// A table of `len` rows at an address: keys, and then, if there are some, values.
+    ///
+    /// # Safety
+    /// As [`at`], for [`bytes_at`](Self::bytes_at).
+    pub(super) unsafe fn at(
+        address: u64,
+        on: &impl AsStream,
+        len: usize,
+        has_values: bool,
+    ) -> DistResult<Self> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let values = || at(address + Self::values_at(len), on, len);
+            let values = has_values.then(values).transpose()?;
+            Ok(Self { keys: at(address, on, len)?, values })
+        }
+    }
+
+    /// Where the values of such a table begin, in bytes behind its keys' address.
+    pub(super) fn values_at(len: usize) -> u64 {
+        (len * size_of::<K>()).next_multiple_of(256) as u64
+    }
+
+    /// The bytes of such a table.
+    pub(super) fn bytes_at(len: usize, has_values: bool) -> usize {
+        let values = if has_values { len * size_of::<V>() } else { 0 };
+        Self::values_at(len) as usize + values
     }
 
     /// A sorted copy of keys and values.

@@ -1,0 +1,81 @@
+//! Memory of any size that the ranks write into at its place, with no staging: the tables of large sorts.
+//!
+//! Each rank allocates as much as it needs, by itself, when an operation wants it for the first time, and keeps it for the next
+//! one: to map memory takes milliseconds. All ranks know what each of them needs, and so whether one of them needs more than it has. Then
+//! all of them allocate anew.
+
+use ferrowarp::{Event, Stream};
+use kernels_gpu::peers::MAX_RANKS;
+
+use super::memory::{Mapping, Meeting, Own};
+use super::{PeerMemory, lock};
+use crate::error::DistResult;
+
+/// The rooms of all ranks.
+pub(super) struct Rooms {
+    /// `None` of ranks in one process, which have none.
+    meeting: Option<Meeting>,
+    /// How often they were allocated.
+    count: u64,
+    /// How many bytes each rank has.
+    bytes: Vec<usize>,
+    /// `None` if there are none, or a rank could not have them.
+    mapping: Option<Mapping>,
+    /// When the last operation is done with them.
+    free: Option<Event>,
+}
+
+impl Rooms {
+    pub(super) fn new(meeting: Option<Meeting>) -> Self {
+        Self { meeting, count: 0, bytes: Vec::new(), mapping: None, free: None }
+    }
+
+    /// As [`Mapping::keep`].
+    pub(super) fn keep(&mut self) {
+        self.mapping.iter_mut().for_each(Mapping::keep);
+    }
+
+    /// Whether each rank has as many bytes.
+    fn suffice(&self, bytes: &[usize]) -> bool {
+        let mut pairs = bytes.iter().zip(&self.bytes);
+        self.mapping.is_some() && pairs.all(|(wanted, bytes)| wanted <= bytes)
+    }
+}
+
+impl PeerMemory {
+    /// Lets a stream wait until the last operation is done with the rooms. Every operation that uses them calls it before the ranks
+    /// exchange what they need: so a rank which knows of the others' needs may write into their rooms.
+    pub(crate) fn wait_for_rooms(&self, on: &Stream) -> DistResult<()> {
+        let rooms = lock(&self.rooms);
+        Ok(rooms.free.iter().try_for_each(|free| on.wait_event(free))?)
+    }
+
+    /// Where this rank reaches the rooms of each rank, of so many `bytes` at least; `None`, on all ranks, if one of them cannot have them.
+    /// What they hold is of no operation any more. All ranks call it, with the same `bytes`, after a stream that waited for the
+    /// rooms has been waited for.
+    pub(crate) fn rooms(&self, bytes: &[usize]) -> DistResult<Option<[u64; MAX_RANKS]>> {
+        let mut rooms = lock(&self.rooms);
+        let Some(meeting) = rooms.meeting.clone() else { return Ok(None) };
+        if !rooms.suffice(bytes) {
+            // Closed and freed by all ranks, before there is anything new.
+            rooms.mapping = None;
+            rooms.count += 1;
+            rooms.bytes = bytes.iter().map(|bytes| with_slack(*bytes)).collect();
+            let own = Own::new(&self.gpu, rooms.bytes[self.rank]).ok();
+            rooms.mapping = meeting.named(&format!("rooms/{}", rooms.count)).map(own)?;
+        }
+        Ok(rooms.mapping.as_ref().map(Mapping::addresses))
+    }
+
+    /// The operation that has the rooms is done with them when the stream has come to what is enqueued now.
+    pub(crate) fn leave_rooms(&self, on: &Stream) -> DistResult<()> {
+        lock(&self.rooms).free = Some(on.record_event()?);
+        Ok(())
+    }
+}
+
+/// Bytes of rooms for which so many are needed: data of the next operation may divide a little differently.
+fn with_slack(bytes: usize) -> usize {
+    const GRANULE: usize = 2 << 20;
+    (bytes + bytes / 32).next_multiple_of(GRANULE).max(GRANULE)
+}
