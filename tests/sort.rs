@@ -1,6 +1,7 @@
 //! The sorts against the standard library's stable sort, bit for bit.
 
 mod digits;
+mod groups;
 mod segments;
 
 use std::ops::Range;

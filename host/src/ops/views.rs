@@ -1,6 +1,7 @@
 //! Device memory as another plain type than the one that its owner has it as.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, RawSlice};
@@ -56,6 +57,24 @@ impl<'a, To> As<'a, To> {
     pub fn none() -> Self {
         Self { raw: NOTHING, borrow: PhantomData }
     }
+
+    /// Some elements of the memory; of no memory none.
+    ///
+    /// # Panics
+    /// If they are not in it.
+    pub fn part(&self, range: Range<usize>) -> Self {
+        Self { raw: part::<To>(self.raw, range), borrow: PhantomData }
+    }
+}
+
+/// Some elements of memory; of no memory none.
+fn part<To>(raw: RawSlice<'_>, range: Range<usize>) -> RawSlice<'_> {
+    if raw.len == 0 {
+        return raw;
+    }
+    assert!(range.start <= range.end && range.end <= raw.len, "an operation uses its own memory");
+    let address = raw.address + (range.start * size_of::<To>()) as u64;
+    RawSlice { address, len: range.len(), ..raw }
 }
 
 impl<'a, To> AsMut<'a, To> {
@@ -83,16 +102,15 @@ impl<'a, To> AsMut<'a, To> {
         Self { raw: NOTHING, borrow: PhantomData }
     }
 
-    /// The first `n` elements, as memory of its own.
+    /// Some elements, as memory of its own; of no memory none.
     ///
     /// # Safety
-    /// The kernel that is given both uses one of them alone.
+    /// A kernel that is given both uses one of them alone.
     ///
     /// # Panics
-    /// If there are fewer.
-    pub unsafe fn front(&self, n: usize) -> Self {
-        assert!(n <= self.raw.len, "an operation takes memory for all of its elements");
-        Self { raw: RawSlice { len: n, ..self.raw }, borrow: PhantomData }
+    /// If they are not in it.
+    pub unsafe fn part(&self, range: Range<usize>) -> Self {
+        Self { raw: part::<To>(self.raw, range), borrow: PhantomData }
     }
 
     /// The memory, to be read.

@@ -26,7 +26,13 @@ pub const GROUP_BITS: u32 = 16;
 /// All are 0 before the first kernel.
 #[must_use]
 pub const fn control_words(tiles: usize, group_bits: u32) -> usize {
-    states(tiles, group_bits) + tiles * RADIX
+    words(tiles, tiles.div_ceil(1 << group_bits))
+}
+
+/// Words of device memory for the control of a sort of `tiles` tiles in as many groups. All are 0 before the first kernel.
+#[must_use]
+pub const fn words(tiles: usize, groups: usize) -> usize {
+    states(groups) + tiles * RADIX
 }
 
 /// The words in which [`sort_histogram`](fn@super::sort_histogram) leaves how many keys have each value of the first digit, 8 bytes each.
@@ -50,8 +56,8 @@ pub fn planned_words(places: &[u64; RADIX]) -> [u32; PLANNED_WORDS] {
 }
 
 /// Where the states of the tiles begin.
-const fn states(tiles: usize, group_bits: u32) -> usize {
-    HEADER + COUNTS + tiles.div_ceil(1 << group_bits) * COUNTS
+const fn states(groups: usize) -> usize {
+    HEADER + COUNTS + groups * COUNTS
 }
 
 /// What a pass does.
@@ -292,10 +298,34 @@ impl Control {
         }
     }
 
-    /// The states of all tiles.
+    /// Adds to the number of keys of a group with a digit, in the word that [`begin_group`](Self::begin_group) sets when all are
+    /// counted.
     #[inline(always)]
-    pub fn states(self, tiles: usize, group_bits: u32, step: Step) -> States {
-        States { words: self.words.wrapping_add(states(tiles, group_bits)), step }
+    pub unsafe fn count_in_group(self, group: usize, pass: usize, digit: usize, n: u32) {
+        let at = self.group_at(group, pass, digit);
+        // SAFETY: the caller's promise. Relaxed ones of `core` are right on the device.
+        unsafe { AtomicU64::from_ptr(at) }.fetch_add(n.into(), Relaxed);
+    }
+
+    /// The number of keys of a group with a digit.
+    #[inline(always)]
+    pub unsafe fn counted_in_group(self, group: usize, pass: usize, digit: usize) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { atomic::load(self.group_at(group, pass, digit), Relaxed, Scope::Device) }
+    }
+
+    /// Says that so many keys of a group are counted; returns how many were before. Acquires what was counted.
+    #[inline(always)]
+    pub unsafe fn finish_in_group(self, group: usize, n: u64) -> u64 {
+        let at = self.count_at(0, group);
+        // SAFETY: the caller's promise.
+        unsafe { atomic::fetch_add(at, n, AcqRel, Scope::Device) }
+    }
+
+    /// The states of all tiles of so many groups.
+    #[inline(always)]
+    pub fn states(self, groups: usize, step: Step) -> States {
+        States { words: self.words.wrapping_add(states(groups)), step }
     }
 }
 

@@ -10,14 +10,14 @@ use cuda_std::shared::dynamic_shared_mem;
 
 use super::key::{Digit, Order, RADIX, Word, planned_passes};
 use super::pass::{Control, Step};
-use super::walk::each_key;
+use super::walk::each_key_of;
 
 /// Threads in a block.
 pub const THREADS: usize = 512;
 /// Most digits that a key has.
 pub const MAX_PASSES: usize = 8;
 /// Counters of a block: [`RADIX`] for each digit, and copies of them as far as there is room for three blocks.
-const COUNTERS: usize = RADIX * 64;
+pub(super) const COUNTERS: usize = RADIX * 64;
 /// Keys for which another block is worth its start and its end.
 const KEYS_OF_BLOCK: usize = 64 * THREADS;
 /// Most blocks: three for each of 132 multiprocessors.
@@ -52,14 +52,12 @@ pub unsafe fn sort_histogram<K: Word>(
     let passes = super::passes(begin, end);
     // SAFETY: the counters are reached atomically, or behind barriers by their owners; the rest is the caller's promise.
     unsafe {
-        let mut i = thread;
-        while i < COUNTERS {
-            counters.add(i).write(0);
-            i += THREADS;
-        }
+        clear(counters, thread);
         // Every counter is 0 before any thread counts.
         block.sync(());
-        count(counters, keys, order, begin, end);
+        let blocks = thread::grid_dim_x() as usize;
+        let first = thread::block_idx_x() as usize * THREADS + thread;
+        count(counters, keys, (first, blocks * THREADS), order, (begin, end));
         // Every key is counted.
         block.sync(());
         if thread < RADIX {
@@ -79,6 +77,20 @@ pub unsafe fn sort_histogram<K: Word>(
     }
 }
 
+/// Sets the thread's share of the block's counters to 0.
+///
+/// # Safety
+/// No other thread reaches them before the next barrier.
+#[inline(always)]
+pub(super) unsafe fn clear(counters: *mut u32, thread: usize) {
+    let mut i = thread;
+    while i < COUNTERS {
+        // SAFETY: a counter.
+        unsafe { counters.add(i).write(0) };
+        i += THREADS;
+    }
+}
+
 /// Copies of each counter, so that all fit.
 const fn copies<K: Word>() -> usize {
     COUNTERS / RADIX / (K::BITS as usize / 8)
@@ -90,12 +102,18 @@ fn counter<K: Word>(counters: *mut u32, pass: usize, digit: usize) -> *mut u32 {
     counters.wrapping_add((pass * RADIX + digit) * const { copies::<K>() })
 }
 
-/// Counts the grid's keys.
+/// Counts the keys of the thread that is the `first` of `stride` threads.
 ///
 /// # Safety
 /// As for the kernel; the counters are reached atomically alone.
 #[inline(always)]
-unsafe fn count<K: Word>(counters: *mut u32, keys: &[K], order: Order, begin: u32, end: u32) {
+pub(super) unsafe fn count<K: Word>(
+    counters: *mut u32,
+    keys: &[K],
+    (first, stride): (usize, usize),
+    order: Order,
+    (begin, end): (u32, u32),
+) {
     let lane = thread::thread_idx_x() as usize % const { copies::<K>() };
     let passes = super::passes(begin, end);
     let add = |key: K| {
@@ -111,13 +129,13 @@ unsafe fn count<K: Word>(counters: *mut u32, keys: &[K], order: Order, begin: u3
             pass += 1;
         }
     };
-    each_key(keys, THREADS, add);
+    each_key_of(keys, first, stride, add);
 }
 
 /// # Safety
 /// All keys of the block are counted.
 #[inline(always)]
-unsafe fn sum_of_copies<K: Word>(counters: *mut u32, pass: usize, digit: usize) -> u32 {
+pub(super) unsafe fn sum_of_copies<K: Word>(counters: *mut u32, pass: usize, digit: usize) -> u32 {
     let first = counter::<K>(counters, pass, digit);
     let mut sum = 0;
     let mut copy = 0;

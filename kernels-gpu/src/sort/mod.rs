@@ -8,13 +8,15 @@
 //! * [`histogram`] and [`pass`]: digits of eight bits; all of them are counted in one go at the start, and a pass reads and
 //!   writes each key once (A. Adinets and D. Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort
 //!   for GPUs", 2022). What each step buys stands in [`pass`].
-//! * [`segments`]: each segment of an array by itself.
+//! * [`groups`]: each of a few long groups of an array by itself.
+//! * [`segments`]: each of many segments of an array by itself.
 //! * [`top_k`]: the first few in order, and where they stand, without sorting the others.
 //!
 //! Keys are unsigned words in every kernel. An [`Order`] says how the bits of signed numbers and floats become
 //! words in the keys' order, and whether the largest comes first.
 
 mod control;
+pub mod groups;
 pub mod histogram;
 pub mod key;
 mod memory;
@@ -25,6 +27,7 @@ pub mod top_k;
 mod walk;
 
 pub use control::{FIRST_COUNTS, planned_words};
+pub use groups::{sort_groups_histogram, sort_groups_pass};
 pub use histogram::sort_histogram;
 
 pub use key::{Digit, NoValue, Order, Payload, RADIX, RADIX_BITS, Word, passes, planned_passes};

@@ -17,7 +17,7 @@ use cuda_std::unroll::{build, each};
 use cuda_std::warp::Warp;
 
 use super::control::{COUNT_BITS, States};
-pub use super::control::{Control, GROUP_BITS, Known, Place, Step, control_words};
+pub use super::control::{Control, GROUP_BITS, Known, Place, Step, control_words, words};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 
 /// Threads in a block.
@@ -89,7 +89,7 @@ impl Tiling {
 }
 
 /// Registers of a thread. A multiprocessor has 65,536, so it holds two blocks: while one ranks its keys, the other moves them.
-const REGISTERS: u32 = 128;
+pub(super) const REGISTERS: u32 = 128;
 
 /// What all blocks of a pass know.
 #[repr(C)]
@@ -115,7 +115,7 @@ pub struct Task {
 type Memory = super::memory::Memory<THREADS, { THREADS * SHORT }>;
 
 /// Bytes of it that a tile's keys need, and their values, which come after them.
-const fn shared_bytes<K, V, const ITEMS: usize>() -> usize {
+pub(super) const fn shared_bytes<K, V, const ITEMS: usize>() -> usize {
     let (key, value) = (size_of::<K>(), size_of::<V>());
     Memory::bytes(THREADS * ITEMS * if key > value { key } else { value })
 }
@@ -156,66 +156,135 @@ pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
     if !step.runs() {
         return;
     }
-    let (from, from_values) = match step.from() {
-        Place::Input => (input.as_ptr(), values.as_ptr()),
-        Place::Out => (out.as_mut_ptr().cast_const(), out_values.as_mut_ptr().cast_const()),
-        Place::Spare => (spare.as_mut_ptr().cast_const(), spare_values.as_mut_ptr().cast_const()),
-    };
-    let (to, to_values) = match step.to() {
-        Place::Spare => (spare.as_mut_ptr(), spare_values.as_mut_ptr()),
-        _ => (out.as_mut_ptr(), out_values.as_mut_ptr()),
-    };
     let (n, room) = (spare.len(), out.len());
-    let arrays = Arrays { from, to, from_values, to_values, n, room };
+    let memory = SortMemory {
+        input: (input.as_ptr(), values.as_ptr()),
+        out: (out.as_mut_ptr(), out_values.as_mut_ptr()),
+        spare: (spare.as_mut_ptr(), spare_values.as_mut_ptr()),
+    };
+    let cut = EvenGroups { n, group_bits: task.group_bits };
     // SAFETY: the caller's promise.
-    unsafe { sweep::<K, V, ITEMS>(&mut block, arrays, control, task, step) };
+    unsafe {
+        sweep::<K, V, ITEMS>(&mut block, memory.arrays(step, room), control, task, step, cut)
+    };
 }
 
-/// What a pass reads, `n` elements each, and writes.
+/// Where the keys of a sort are, and their values.
+#[derive(Clone, Copy)]
+pub(super) struct SortMemory<K, V> {
+    pub input: (*const K, *const V),
+    pub out: (*mut K, *mut V),
+    pub spare: (*mut K, *mut V),
+}
+
+impl<K, V> SortMemory<K, V> {
+    /// What a pass reads and writes.
+    #[inline(always)]
+    pub fn arrays(self, step: Step, room: usize) -> Arrays<K, V> {
+        let read = |(keys, values): (*mut K, *mut V)| (keys.cast_const(), values.cast_const());
+        let (from, from_values) = match step.from() {
+            Place::Input => self.input,
+            Place::Out => read(self.out),
+            Place::Spare => read(self.spare),
+        };
+        let (to, to_values) = match step.to() {
+            Place::Spare => self.spare,
+            _ => self.out,
+        };
+        Arrays { from, to, from_values, to_values, room }
+    }
+}
+
+/// What a pass reads and writes.
 #[derive(Clone, Copy)]
 pub(super) struct Arrays<K, V> {
     pub from: *const K,
     pub to: *mut K,
     pub from_values: *const V,
     pub to_values: *mut V,
-    pub n: usize,
     /// The elements of where it writes: no place is behind them.
     pub room: usize,
 }
 
+/// How the keys of a pass are cut into groups of tiles.
+pub(super) trait Cut: Copy {
+    /// How many groups there are, of so many tiles in all.
+    fn groups(self, tiles: usize) -> usize;
+
+    /// The group of a tile.
+    fn group(self, tile: usize, tile_keys: usize) -> Group;
+
+    /// Whether a tile tells the group behind its own where its keys go.
+    fn begins_next(self, tile: Tile, tiles: usize) -> bool;
+}
+
+/// A group of tiles.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    pub number: usize,
+    /// Its first tile, and the first key of that.
+    pub first_tile: usize,
+    pub first_key: usize,
+    /// The key behind the last one.
+    pub end: usize,
+}
+
+/// All `n` keys in one order: each group but the last one has 2 to the power of `group_bits` tiles, and the keys of all follow one
+/// another.
+#[derive(Clone, Copy)]
+struct EvenGroups {
+    n: usize,
+    group_bits: u32,
+}
+
+impl Cut for EvenGroups {
+    #[inline(always)]
+    fn groups(self, tiles: usize) -> usize {
+        tiles.div_ceil(1 << self.group_bits)
+    }
+
+    #[inline(always)]
+    fn group(self, tile: usize, tile_keys: usize) -> Group {
+        let number = tile >> self.group_bits;
+        let first_tile = number << self.group_bits;
+        Group { number, first_tile, first_key: first_tile * tile_keys, end: self.n }
+    }
+
+    #[inline(always)]
+    fn begins_next(self, tile: Tile, tiles: usize) -> bool {
+        tile.number + 1 == (tile.group.number + 1) << self.group_bits && tile.number + 1 < tiles
+    }
+}
+
 /// A block's tile of a pass.
 #[derive(Clone, Copy)]
-struct Tile {
+pub(super) struct Tile {
     number: usize,
     /// The tile's first key.
     start: usize,
     /// The calling lane's first key; it has every 32nd from there on.
     first: usize,
     is_full: bool,
-    /// The tile's group, and the group's first tile.
-    group: usize,
-    group_start: usize,
+    group: Group,
 }
 
 impl Tile {
     #[inline(always)]
-    fn new<const ITEMS: usize>(
-        block: &Block<THREADS>,
-        number: usize,
-        n: usize,
-        group_bits: u32,
-    ) -> Self {
-        let start = number * (THREADS * ITEMS);
+    fn new<const ITEMS: usize>(block: &Block<THREADS>, number: usize, group: Group) -> Self {
+        let start = group.first_key + (number - group.first_tile) * (THREADS * ITEMS);
         let first = start + block.warp() * (32 * ITEMS) + block.lane();
-        let is_full = start + THREADS * ITEMS <= n;
-        let group = number >> group_bits;
-        Self { number, start, first, is_full, group, group_start: group << group_bits }
+        let is_full = start + THREADS * ITEMS <= group.end;
+        Self { number, start, first, is_full, group }
     }
 
     /// What the tile publishes as soon as it has counted a digit. The tiles after it need that soonest.
     #[inline(always)]
     fn known(self, of_tile: u32) -> Known {
-        if self.number == self.group_start { Known::UpTo(of_tile) } else { Known::Own(of_tile) }
+        if self.number == self.group.first_tile {
+            Known::UpTo(of_tile)
+        } else {
+            Known::Own(of_tile)
+        }
     }
 }
 
@@ -224,18 +293,19 @@ impl Tile {
 /// # Safety
 /// As for [`sort_pass`](fn@sort_pass).
 #[inline(always)]
-unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
+pub(super) unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     block: &mut Block<THREADS>,
     arrays: Arrays<K, V>,
     control: Control,
     task: Task,
     step: Step,
+    cut: impl Cut,
 ) {
-    let (thread, n) = (block.thread(), arrays.n);
+    let thread = block.thread();
     let memory = Memory::new(dynamic_shared_mem());
     let digit = Digit::of(task.pass, task.begin, task.end);
-    let tiles = n.div_ceil(THREADS * ITEMS);
-    let states = control.states(tiles, task.group_bits, step);
+    let tiles = thread::grid_dim_x() as usize;
+    let states = control.states(cut.groups(tiles), step);
 
     // SAFETY: nothing else is in the shared memory yet.
     unsafe { memory.clear(thread) };
@@ -243,10 +313,10 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     let ticket = block.once(|| unsafe { control.ticket(task.pass) }).unwrap_or(0);
     // The barrier in it: the counters are clear.
     let number = block.broadcast(ticket, 0) as usize;
-    let tile = Tile::new::<ITEMS>(block, number, n, task.group_bits);
+    let tile = Tile::new::<ITEMS>(block, number, cut.group(number, THREADS * ITEMS));
 
     // SAFETY: the caller's promise; the keys are those of the tile.
-    let keys: [K; ITEMS] = unsafe { load(arrays.from, tile, n, task.order, step) };
+    let keys: [K; ITEMS] = unsafe { load(arrays.from, tile, task.order, step) };
     let own = thread % RADIX;
     // SAFETY: the tile is one of the pass, and the digit this thread's.
     let publish = |of_tile| unsafe { states.publish(tile.number, own, tile.known(of_tile)) };
@@ -262,28 +332,31 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     let ranks = Halves::of(unsafe { rank(block.whole_warp(), counters, &keys, digit, staged) });
     if thread < RADIX {
         // SAFETY: the digit is this thread's, and the tile one of the pass.
-        let place = unsafe { place_of_digit(control, states, task, tile, tiles, own, of_tile) };
+        let next = cut.begins_next(tile, tiles);
+        // SAFETY: as above.
+        let place = unsafe { place_of_digit(control, states, task, tile, next, own, of_tile) };
         // A digit's keys stand in the tile from `begin` on. No more stand before them there than in the result.
         // SAFETY: no thread reads the places before the barrier, and the digit is this thread's.
         unsafe { memory.write_place(own, place - u64::from(begin), is_wide(arrays.room)) };
     }
     // The keys are staged, and every digit's place is known.
     block.sync(());
-    let used = (n - tile.start).min(THREADS * ITEMS);
+    let used = (tile.group.end - tile.start).min(THREADS * ITEMS);
     let leave = Leave { memory, digit, room: arrays.room, used, thread };
     // SAFETY: as the barrier says.
     let digits = unsafe { leave.keys::<K, V, ITEMS>(arrays.to, task.order, step) };
     if const { size_of::<V>() > 0 } {
         // SAFETY: the caller's promise; the values are those of the tile's keys.
         unsafe {
-            let values = load_values(arrays.from_values, tile, n, task, step);
+            let values = load_values(arrays.from_values, tile, task, step);
             move_values::<K, V, ITEMS>(block, leave, values, ranks, arrays.to_values, digits);
         }
     }
 }
 
 /// Where the keys of the tile with digit `own` go in the result: the number of such keys in the tiles before it, which the
-/// calling thread looks back for, after the place of their group. Publishes what the tiles after this one look for.
+/// calling thread looks back for, after the place of their group. Publishes what the tiles after this one look for, and, with
+/// `begins_next`, where the keys of the group behind go.
 ///
 /// # Safety
 /// As for [`sort_pass`](fn@sort_pass). `own < RADIX` is the digit of the calling thread alone; the tile has `of_tile` such keys.
@@ -293,20 +366,21 @@ unsafe fn place_of_digit(
     states: States,
     task: Task,
     tile: Tile,
-    tiles: usize,
+    begins_next: bool,
     own: usize,
     of_tile: u32,
 ) -> u64 {
     let pass = task.pass as usize;
     // SAFETY: the caller's promise.
     unsafe {
-        let before = states.before(tile.group_start, tile.number, own);
-        if tile.number > tile.group_start {
+        let (group, first) = (tile.group.number, tile.group.first_tile);
+        let before = states.before(first, tile.number, own);
+        if tile.number > first {
             states.publish(tile.number, own, Known::UpTo(before + of_tile));
         }
-        let place = control.group(tile.group, pass, own) + u64::from(before);
-        if tile.number + 1 == (tile.group + 1) << task.group_bits && tile.number + 1 < tiles {
-            control.begin_group(tile.group + 1, pass, own, place + u64::from(of_tile));
+        let place = control.group(group, pass, own) + u64::from(before);
+        if begins_next {
+            control.begin_group(group + 1, pass, own, place + u64::from(of_tile));
         }
         place
     }
@@ -393,7 +467,7 @@ fn is_wide(room: usize) -> bool {
 }
 
 /// This lane's keys in the order of the array: 32 neighbours to a warp and load. Behind the end of the
-/// array are last keys, which stay behind all others with their digit.
+/// group are last keys, which stay behind all others with their digit.
 ///
 /// # Safety
 /// As for [`sort_pass`](fn@sort_pass).
@@ -401,20 +475,19 @@ fn is_wide(room: usize) -> bool {
 unsafe fn load<K: Word, const ITEMS: usize>(
     from: *const K,
     tile: Tile,
-    n: usize,
     order: Order,
     step: Step,
 ) -> [K; ITEMS] {
     let raw = step.is_first() && !order.is_none();
     let keys: [K; ITEMS] = if tile.is_full {
-        // SAFETY: below `n`, for the tile is full.
+        // SAFETY: keys of the group, for the tile is full.
         build(|k| unsafe { from.add(tile.first + 32 * k).read() })
     } else {
         let last = if raw { K::LAST.raw(order) } else { K::LAST };
         build(|k| {
             let i = tile.first + 32 * k;
-            // SAFETY: below `n`.
-            if i < n { unsafe { from.add(i).read() } } else { last }
+            // SAFETY: a key of the group.
+            if i < tile.group.end { unsafe { from.add(i).read() } } else { last }
         })
     };
     if raw { build(|k| keys[k].ordered(order)) } else { keys }
@@ -428,7 +501,6 @@ unsafe fn load<K: Word, const ITEMS: usize>(
 unsafe fn load_values<V: Payload, const ITEMS: usize>(
     from: *const V,
     tile: Tile,
-    n: usize,
     task: Task,
     step: Step,
 ) -> [V; ITEMS] {
@@ -436,13 +508,13 @@ unsafe fn load_values<V: Payload, const ITEMS: usize>(
         return build(|k| V::numbered(tile.first + 32 * k));
     }
     if tile.is_full {
-        // SAFETY: below `n`, for the tile is full.
+        // SAFETY: keys of the group, for the tile is full.
         return build(|k| unsafe { from.add(tile.first + 32 * k).read() });
     }
     build(|k| {
         let i = tile.first + 32 * k;
-        // SAFETY: below `n`.
-        if i < n { unsafe { from.add(i).read() } } else { V::numbered(0) }
+        // SAFETY: the value of a key of the group.
+        if i < tile.group.end { unsafe { from.add(i).read() } } else { V::numbered(0) }
     })
 }
 

@@ -73,7 +73,6 @@ pub unsafe fn sort_segments<K: Word, V: Payload, const ITEMS: usize>(
             to: out.as_mut_ptr(),
             from_values: values.as_ptr(),
             to_values: out_values.as_mut_ptr(),
-            n: keys.len(),
             room: keys.len(),
         },
         spare: spare.as_mut_ptr(),

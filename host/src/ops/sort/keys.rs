@@ -2,11 +2,12 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
+use kernels_gpu::sort::groups::{Groups, sort_groups_histogram, sort_groups_pass};
 use kernels_gpu::sort::histogram::{self, sort_histogram};
 use kernels_gpu::sort::pass::{self, THREADS, Task, sort_pass};
 use kernels_gpu::sort::segments::{self, sort_segments};
 use kernels_gpu::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
-use kernels_gpu::sort::{NoValue, Order, Word};
+use kernels_gpu::sort::{NoValue, Order, Word, passes};
 
 use super::radix::{Buffers, RadixSort};
 use crate::error::GpuResult;
@@ -141,6 +142,27 @@ pub trait SortWith<V>: Sized {
         task: Task,
     ) -> GpuResult<()>;
 
+    /// Keys of a thread in a pass over groups, if there is a kernel for that.
+    const GROUP_ITEMS: Option<usize> = None;
+
+    /// Enqueues the kernels of a sort of groups.
+    ///
+    /// # Safety
+    /// As for `sort_groups_histogram` and `sort_groups_pass`.
+    ///
+    /// # Panics
+    /// If there are no such kernels.
+    unsafe fn groups(
+        _on: &Stream,
+        _sort: &RadixSort,
+        _groups: Groups,
+        _keys: &mut Buffers<'_, Self>,
+        _values: &mut Buffers<'_, V>,
+        _control: &mut DeviceSliceMut<'_, u32>,
+    ) -> GpuResult<()> {
+        unreachable!("there are no kernels for groups of such keys")
+    }
+
     /// Enqueues a sort of segments.
     ///
     /// # Safety
@@ -154,9 +176,10 @@ pub trait SortWith<V>: Sized {
     ) -> GpuResult<()>;
 }
 
-/// Which tiles each kind of keys and values has: those of few keys, and those of many, whose name segments have too.
+/// Which tiles each kind of keys and values has: those of few keys, and those of many, whose name segments have too; and those of
+/// groups, where groups have kernels.
 macro_rules! tiles {
-    ($($word:ty: $($value:ty [$few:ident $many:ident])+;)*) => {$($(
+    ($($word:ty: $($value:ty [$few:ident $many:ident $($groups:ident)?])+;)*) => {$($(
         impl SortWith<$value> for $word {
             unsafe fn pass(
                 on: &Stream,
@@ -176,6 +199,22 @@ macro_rules! tiles {
                 }
             }
 
+            $(
+                const GROUP_ITEMS: Option<usize> = Some(pass::$groups);
+
+                unsafe fn groups(
+                    on: &Stream,
+                    sort: &RadixSort,
+                    groups: Groups,
+                    keys: &mut Buffers<'_, Self>,
+                    values: &mut Buffers<'_, $value>,
+                    control: &mut DeviceSliceMut<'_, u32>,
+                ) -> GpuResult<()> {
+                    // SAFETY: the caller's promise.
+                    unsafe { sort_groups::<_, _, { pass::$groups }>(on, sort, groups, keys, values, control) }
+                }
+            )?
+
             unsafe fn segments(
                 on: &Stream,
                 sort: &RadixSort,
@@ -193,8 +232,8 @@ macro_rules! tiles {
 tiles! {
     u8: NoValue [SHORT SHORT] u32 [SHORT SHORT] u64 [LONG LONG];
     u16: NoValue [SHORT SHORT] u32 [SHORT SHORT] u64 [LONG LONG];
-    u32: NoValue [FEW_SHORT SHORT] u32 [FEW_SHORT SHORT] u64 [FEW_LONG LONG];
-    u64: NoValue [FEW_LONG LONG] u32 [FEW_LONG LONG] u64 [FEW_LONG LONG];
+    u32: NoValue [FEW_SHORT SHORT SHORT] u32 [FEW_SHORT SHORT SHORT] u64 [FEW_LONG LONG LONG];
+    u64: NoValue [FEW_LONG LONG LONG] u32 [FEW_LONG LONG LONG] u64 [FEW_LONG LONG LONG];
 }
 
 /// Launches an instance of `sort_pass`.
@@ -227,6 +266,57 @@ where
             task,
         )
     }
+}
+
+/// Launches the histogram of a sort of groups, and its passes.
+///
+/// # Safety
+/// As for the kernels.
+unsafe fn sort_groups<W: Word, V, const ITEMS: usize>(
+    on: &Stream,
+    sort: &RadixSort,
+    groups: Groups,
+    keys: &mut Buffers<'_, W>,
+    values: &mut Buffers<'_, V>,
+    control: &mut DeviceSliceMut<'_, u32>,
+) -> GpuResult<()>
+where
+    sort_groups_histogram<W>: Instance,
+    sort_groups_pass<W, V, ITEMS>: Instance,
+{
+    let RadixSort { n, order, bits: (begin, end), .. } = *sort;
+    let count = Grid1::new(histogram::blocks(n));
+    let tiles = Grid1::new(groups.tiles());
+    // SAFETY: the caller's promise.
+    unsafe {
+        sort_groups_histogram::<W>::launch(
+            on,
+            count,
+            &keys.input,
+            groups,
+            order,
+            begin,
+            end,
+            control,
+        )?;
+        for pass in 0..passes(begin, end) as u32 {
+            let task = Task { order, pass, begin, end, group_bits: 0, numbered: 0, reserved: 0 };
+            sort_groups_pass::<W, V, ITEMS>::launch(
+                on,
+                tiles,
+                &keys.input,
+                &mut keys.out,
+                &mut keys.spare,
+                &values.input,
+                &mut values.out,
+                &mut values.spare,
+                control,
+                groups,
+                task,
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Launches an instance of `sort_segments`.

@@ -21,6 +21,7 @@
 //! An array has as many elements as the memory holds; for [`argsort`] at most 2³², since its indices have 32 bits.
 
 mod digits;
+mod groups;
 mod keys;
 mod plain;
 mod radix;
@@ -33,6 +34,9 @@ use cuda_std::launch::{DeviceRead, DeviceWrite};
 use kernels_gpu::sort::Order;
 
 pub use digits::{DIGITS, count_digits_into, scatter_by_digit_into, scatter_pairs_by_digit_into};
+pub use groups::{
+    group_scratch_bytes, pair_group_scratch_bytes, sort_groups_into, sort_pair_groups_into,
+};
 pub use keys::{SortKey, SortValue};
 pub use plain::{plain_into, plain_scratch_bytes};
 pub use segments::{

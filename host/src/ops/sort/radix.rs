@@ -1,5 +1,7 @@
 //! The launches of a radix sort.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite};
 use kernels_gpu::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
@@ -81,6 +83,11 @@ impl RadixSort {
         Ok((Work { bounds, control }, [spare, spare_values, other]))
     }
 
+    /// The sort of `n` other keys.
+    pub fn of(self, n: usize) -> Self {
+        Self { n, ..self }
+    }
+
     /// The control words alone, all of them 0.
     pub fn control<'a>(
         self,
@@ -108,6 +115,12 @@ pub struct Work<'a> {
     pub bounds: DeviceSliceMut<'a, u64>,
     /// The control words.
     pub control: DeviceSliceMut<'a, u8>,
+}
+
+/// The fewest keys of a thread in a sort of keys and values of these sizes.
+pub fn fewest_items(sizes: [usize; 2]) -> usize {
+    let tiling = TileLimits::KERNEL.tiling(sizes);
+    tiling.items(1)
 }
 
 /// Bytes of the control words, of the spare keys and of the spare values for `n` pairs of these sizes.
@@ -143,6 +156,17 @@ impl<'a, W> Buffers<'a, W> {
 
     pub fn none() -> Self {
         Self { input: As::none(), out: AsMut::none(), spare: AsMut::none() }
+    }
+
+    /// Some of the elements, with as many of the spare ones.
+    ///
+    /// # Safety
+    /// Kernels that are given both use one of them alone, and those that are given several parts run one after the other.
+    pub unsafe fn part(&self, range: Range<usize>) -> Self {
+        let spare = 0..range.len();
+        // SAFETY: the caller's promise.
+        let (out, spare) = unsafe { (self.out.part(range.clone()), self.spare.part(spare)) };
+        Self { input: self.input.part(range), out, spare }
     }
 }
 
@@ -273,7 +297,7 @@ pub unsafe fn run_to<W: KeyWord + SortWith<V>, V>(
     let group_bits = limits.group_bits;
     let task = Task { order, pass: 0, begin, end, group_bits, numbered: 0, reserved: 0 };
     // SAFETY: a single pass does not use the spare keys, of which it reads the number alone, which is that of all keys.
-    keys.spare = unsafe { keys.out.front(n) };
+    keys.spare = unsafe { keys.out.part(0..n) };
     // SAFETY: the input has `n` elements; the words plan this pass. The rest is the caller's promise.
     unsafe { W::pass(on.as_stream(), items, &mut keys, &mut values, &mut control, task) }
 }
