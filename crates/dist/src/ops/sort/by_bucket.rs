@@ -192,8 +192,12 @@ impl Sorting<'_> {
             self.shares.iter().map(|share| self.buckets.batches(share, BATCHES)).collect();
         let arrived = self.exchange(&whole, table, rooms)?;
         let [first, last] = self.buckets.edge_lens(&self.shares[own]);
-        let of_buckets = whole[own].iter().flat_map(Batch::lens);
-        let longest = of_buckets.chain([first, last]).max().unwrap_or(0);
+        let of_batch = |batch: &Batch| {
+            Table::<K, V>::group_scratch_bytes(batch.len(), batch.lens().len(), has_values)
+        };
+        let of_edge = |len| Table::<K, V>::scratch_bytes(len, has_values);
+        let bytes = whole[own].iter().map(of_batch).chain([first, last].map(of_edge));
+        let scratch_bytes = bytes.max().unwrap_or(0);
         let middle = whole[own].iter().map(Batch::len);
         let lens: Vec<usize> = std::iter::once(first).chain(middle).chain([last]).collect();
         // SAFETY: the batches cover it.
@@ -208,8 +212,8 @@ impl Sorting<'_> {
             for (batch, mut out) in parts.into_iter().enumerate() {
                 if lanes.len() < LANES {
                     let stream = &self.streams.lanes[batch];
-                    let bytes = Table::<K, V>::scratch_bytes(longest, has_values);
-                    lanes.push(Lane { stream, scratch: Scratch::with_bytes_async(stream, bytes)? });
+                    let scratch = Scratch::with_bytes_async(stream, scratch_bytes)?;
+                    lanes.push(Lane { stream, scratch });
                 }
                 if batch == BEFORE_EDGES {
                     edges = Some(self.edges(table, scratch)?);
@@ -225,7 +229,7 @@ impl Sorting<'_> {
                         for event in &arrived[batch] {
                             lane.stream.wait_event(event)?;
                         }
-                        self.sort(&whole[own][batch], table, out, lane)?;
+                        self.sort(&whole[own][batch], table, &mut out, lane)?;
                     }
                 }
             }
@@ -283,15 +287,15 @@ impl Sorting<'_> {
         &self,
         batch: &Batch,
         table: &Table<K, V>,
-        out: TableMut<'_, K, V>,
+        out: &mut TableMut<'_, K, V>,
         Lane { stream, scratch }: &mut Lane<'_>,
     ) -> DistResult<()> {
-        for (room, mut out) in batch.rooms(self.own()).zip(out.divide(batch.lens())) {
-            // SAFETY: the stream has waited for the batch, of which nothing changes, and the table is kept until its home has joined the stream.
-            unsafe {
-                table.sort_rows_unordered_into(*stream, room, &mut out, self.lower, scratch)
-            }?;
-        }
+        let Some(first) = batch.rooms(self.own()).next() else { return Ok(()) };
+        // SAFETY: the stream has waited for the batch, of which nothing changes, and the table is kept until its home has joined the stream.
+        unsafe {
+            let (rows, lens) = (first.start..first.start + batch.len(), batch.lens());
+            table.sort_groups_unordered_into(*stream, rows, &lens, out, self.lower, scratch)
+        }?;
         Ok(())
     }
 

@@ -146,25 +146,33 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         sort_into(on, (&self.keys.slice(rows), values.as_ref()), out, options, scratch)
     }
 
-    /// As [`sort_rows_into`](Self::sort_rows_into), whatever the home of this table has to do.
+    /// Sorts groups of these numbers of rows, which follow one another, each by itself into as many rows of another table, whatever the
+    /// home of this one has to do.
     ///
     /// # Safety
     /// The rows are there when the stream has come to the sort, and are not changed until it has gone on.
-    pub(super) unsafe fn sort_rows_unordered_into(
+    pub(super) unsafe fn sort_groups_unordered_into(
         &self,
         on: &impl AsStream,
         rows: Range<usize>,
+        lens: &[usize],
         out: &mut TableMut<'_, K, V>,
         options: SortOptions,
         scratch: &mut Scratch,
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
-        unsafe {
+        let (keys, values) = unsafe {
             let keys = Unordered::new(self.keys.slice(rows.clone()).raw().address, rows.len());
             let address = |values: &DeviceBuffer<V>| values.slice(rows.clone()).raw().address;
             let values = self.values.as_ref().map(address);
-            let values = values.map(|address| Unordered::new(address, rows.len()));
-            sort_into(on, (&keys, values.as_ref()), out, options, scratch)
+            (keys, values.map(|address| Unordered::new(address, rows.len())))
+        };
+        match (&values, &mut out.values) {
+            (Some(values), Some(out_values)) => {
+                let out = (&mut out.keys, out_values);
+                local::sort_pair_groups_into(on, (&keys, values), lens, out, options, scratch)
+            }
+            _ => local::sort_groups_into(on, &keys, lens, &mut out.keys, options, scratch),
         }
     }
 
@@ -179,6 +187,14 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         match has_values {
             true => local::pairs_scratch_bytes::<K, V>(n),
             false => local::scratch_bytes::<K>(n),
+        }
+    }
+
+    /// What a sort of so many groups, with `n` rows in all, takes of its scratch, in bytes.
+    pub(super) fn group_scratch_bytes(n: usize, groups: usize, has_values: bool) -> usize {
+        match has_values {
+            true => local::pair_group_scratch_bytes::<K, V>(n, groups),
+            false => local::group_scratch_bytes::<K>(n, groups),
         }
     }
 
