@@ -2,7 +2,8 @@
 //!
 //! A block takes as many segments as it has warps. Up to 32 keys are sorted by one warp in its registers (K. E. Batcher, "Sorting
 //! Networks and Their Applications", 1968), up to a tile by the block in shared memory, digit by digit. Longer ones go through
-//! memory a tile at a time, as in [`pass`](super::pass), but one block does all of a segment: a few very long ones are sorted sooner one by one.
+//! memory a tile at a time, as in [`pass`](super::pass), but one block does all of a segment: a few very long ones are sorted sooner as
+//! [`groups`](super::groups).
 
 use crate::prelude::*;
 use cuda_std::unroll::{build, each};

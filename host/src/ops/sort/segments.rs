@@ -40,7 +40,7 @@ fn argsort_part_bytes<K: SortKey>(n: usize) -> [usize; 3] {
 /// ends in front of `offsets[i + 1]`, so there is an offset more than there are segments. Asynchronous, in one launch.
 ///
 /// Segments may be of very different lengths: a warp sorts up to 32 keys, a block longer ones. One block does all of a
-/// segment, so a few of millions of keys are sorted sooner one by one, with [`sort_into`](super::sort_into). What lies
+/// segment, so a few of millions of keys are sorted sooner with [`sort_groups_into`](super::sort_groups_into). What lies
 /// outside all segments stays in `out` as it was. An offset past the end counts as the end, and a segment that ends before it begins is
 /// empty; where segments overlap, keys may get lost.
 ///
