@@ -94,6 +94,7 @@ pub(crate) struct Landing<'a> {
     pub(crate) land: Land<'a>,
 }
 
+#[cfg(test)]
 impl Landing<'_> {
     /// Bytes that are copied to an address.
     pub(crate) fn of_bytes(from: u32, to: u64, bytes: usize) -> Self {
@@ -105,7 +106,7 @@ impl Landing<'_> {
     }
 }
 
-/// Bytes of this rank that go to their place in another one's rooms: from an address to another one, as this rank reaches both.
+/// Bytes that go from an address in this rank's memory to one in another rank's rooms, as this rank reaches both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Put {
     pub(crate) from: u64,
@@ -196,57 +197,26 @@ impl PeerMemory {
         done.and(flushed)
     }
 
-    /// Sends, in rounds, what `puts` says to its place in each other rank's [rooms](super::rooms), and lets `on` wait for all
-    /// of it and for as many rounds of the others. For each round the events behind which all that comes in it is there.
+    /// Lets `work` write into the other ranks' [rooms](super::rooms), after all that is enqueued on `on`, which goes on when all is done.
     ///
     /// # Safety
-    /// What is sent is this device's memory, and nothing changes it until `on` has gone on. Nothing but this writes to where it goes, nor
-    /// reads there before the round has come. The stream is not captured.
-    pub(crate) unsafe fn put(
+    /// What is sent is this device's memory, is there when the stream has come to this or when an event has come, and is not changed before
+    /// the event of its end, or before `on` has gone on. Nothing but this writes to where it goes, nor reads there before its arrival. The stream
+    /// is not captured.
+    pub(crate) unsafe fn put<R>(
         &self,
         on: &Stream,
-        rounds: usize,
-        mut puts: impl FnMut(usize, usize) -> Vec<Put>,
-    ) -> DistResult<Vec<Vec<Event>>> {
+        work: impl FnOnce(&mut Puts<'_>) -> DistResult<R>,
+    ) -> DistResult<R> {
         let mut lanes = lock(&self.lanes);
-        let lanes = &mut *lanes;
         let begin = on.record_event()?;
         lanes.all().try_for_each(|stream| stream.wait_event(&begin))?;
-        // Each rank begins with the one behind it, so that no rank gets from all others at once.
-        let others = |step: usize| (self.rank + step) % self.ranks;
-        let mut round = |number: usize| {
-            for to in (1..self.ranks).map(others) {
-                self.put_all(lanes, to, &puts(number, to))?;
-            }
-            let from = (1..self.ranks).rev().map(others);
-            from.map(|from| self.arrival(lanes, from)).collect::<DistResult<Vec<_>>>()
-        };
-        let arrived = (0..rounds).map(&mut round).collect::<DistResult<Vec<_>>>();
-        let flushed = self.flush(lanes);
+        let mut puts = Puts { peers: self, lanes: &mut lanes };
+        let done = work(&mut puts);
+        let flushed = self.flush(&mut lanes);
         let streams: Vec<_> = lanes.all().cloned().collect();
         on.join(&streams)?;
-        flushed.and(arrived)
-    }
-
-    /// Copies to the places of a round, and tells the rank.
-    fn put_all(&self, lanes: &mut Lanes, to: usize, puts: &[Put]) -> DistResult<()> {
-        let number = lanes.sent[to];
-        let of_peer = &mut lanes.to[to];
-        let count = of_peer.len().min(ENGINE_LANES);
-        let lane = &mut of_peer[number as usize % count];
-        for put in puts.iter().filter(|put| put.bytes > 0) {
-            // SAFETY: the promise of the caller of `put`.
-            unsafe { copy_bytes(&lane.stream, put.to, put.from, put.bytes) }?;
-        }
-        self.tell(lane, to, number)?;
-        lanes.sent[to] = number.wrapping_add(1);
-        Ok(())
-    }
-
-    /// When the next round of a rank has come.
-    fn arrival(&self, lanes: &mut Lanes, from: usize) -> DistResult<Event> {
-        let lane = self.wait_for(lanes, from)?;
-        Ok(lane.stream.record_event()?)
+        flushed.and(done)
     }
 
     /// Enqueues all chunks, those with the same number in one round.
@@ -347,6 +317,62 @@ impl PeerMemory {
     fn flush(&self, lanes: &mut Lanes) -> DistResult<()> {
         let mut all = lanes.to.iter_mut().chain(&mut lanes.from).flatten();
         all.try_for_each(|lane| self.pass(lane, None))
+    }
+}
+
+/// Messages to rooms: as many to each rank, and in the same order, as that one receives.
+pub(crate) struct Puts<'a> {
+    peers: &'a PeerMemory,
+    lanes: &'a mut Lanes,
+}
+
+impl Puts<'_> {
+    /// Writes a message, perhaps of no bytes, to its places in the rooms of rank `to`, when the events have come; the event of its end. A
+    /// message that is not received before the next one from here may come beside that.
+    pub(crate) fn send(
+        &mut self,
+        to: usize,
+        after: &[&Event],
+        places: &[Put],
+    ) -> DistResult<Event> {
+        let number = self.lanes.sent[to];
+        let of_peer = &mut self.lanes.to[to];
+        let count = of_peer.len().min(ENGINE_LANES);
+        let lane = &mut of_peer[number as usize % count];
+        after.iter().try_for_each(|event| lane.stream.wait_event(event))?;
+        for place in places.iter().filter(|place| place.bytes > 0) {
+            // SAFETY: the promise of the caller of `put`.
+            unsafe { copy_bytes(&lane.stream, place.to, place.from, place.bytes) }?;
+        }
+        let end = lane.stream.record_event()?;
+        self.peers.tell(lane, to, number)?;
+        self.lanes.sent[to] = number.wrapping_add(1);
+        Ok(end)
+    }
+
+    /// When the next message of rank `from` has come.
+    pub(crate) fn receive(&mut self, from: usize) -> DistResult<Event> {
+        let lane = self.peers.wait_for(self.lanes, from)?;
+        Ok(lane.stream.record_event()?)
+    }
+
+    /// The other ranks, from the one behind this one on: if all send in this order, no rank gets from all others at once. They receive in the
+    /// order of [`before`](Self::before).
+    pub(crate) fn behind(&self) -> impl Iterator<Item = usize> + use<> {
+        let (rank, ranks) = (self.peers.rank, self.peers.ranks);
+        (1..ranks).map(move |step| (rank + step) % ranks)
+    }
+
+    /// The other ranks, from the one before this one on.
+    pub(crate) fn before(&self) -> impl Iterator<Item = usize> + use<> {
+        let (rank, ranks) = (self.peers.rank, self.peers.ranks);
+        (1..ranks).map(move |step| (rank + ranks - step) % ranks)
+    }
+
+    /// Waits, on the device, until all ranks have come here: the event of that.
+    pub(crate) fn meet(&mut self) -> DistResult<Vec<Event>> {
+        self.behind().try_for_each(|to| self.send(to, &[], &[]).map(drop))?;
+        self.before().map(|from| self.receive(from)).collect()
     }
 }
 

@@ -42,7 +42,7 @@ use crate::error::DistResult;
 use crate::fate::Fate;
 use crate::world::World;
 
-pub(crate) use exchange::{CHUNKS, Landing, Put, Rows, copy_bytes};
+pub(crate) use exchange::{CHUNKS, Landing, Put, Puts, Rows, copy_bytes};
 pub(crate) use kernels::Unordered;
 
 use exchange::Lanes;

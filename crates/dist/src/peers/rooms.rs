@@ -1,4 +1,4 @@
-//! Memory of any size that the ranks write into at its place, with no staging: the tables of large sorts.
+//! Memory of any size that the ranks write into at its place, with no staging: the tables of large sorts, and pieces of matrix products.
 //!
 //! Each rank allocates as much as it needs, by itself, when an operation wants it for the first time, and keeps it for the next
 //! one: to map memory takes milliseconds. All ranks know what each of them needs, and so whether one of them needs more than it has. Then
@@ -44,23 +44,27 @@ impl Rooms {
 
 impl PeerMemory {
     /// Lets a stream wait until the last operation is done with the rooms. Every operation that uses them calls it before the ranks
-    /// exchange what they need: so a rank which knows of the others' needs may write into their rooms.
+    /// meet, and a rank that has met the others may write into their rooms.
     pub(crate) fn wait_for_rooms(&self, on: &Stream) -> DistResult<()> {
         let rooms = lock(&self.rooms);
         Ok(rooms.free.iter().try_for_each(|free| on.wait_event(free))?)
     }
 
     /// Where this rank reaches the rooms of each rank, of so many `bytes` at least; `None`, on all ranks, if one of them cannot have them.
-    /// What they hold is of no operation any more. All ranks call it, with the same `bytes`, after a stream that waited for the
-    /// rooms has been waited for.
+    /// All ranks call it, with the same `bytes`. If they are to be allocated, it waits for the last operation, and for all ranks.
     pub(crate) fn rooms(&self, bytes: &[usize]) -> DistResult<Option<[u64; MAX_RANKS]>> {
         let mut rooms = lock(&self.rooms);
         let Some(meeting) = rooms.meeting.clone() else { return Ok(None) };
         if !rooms.suffice(bytes) {
-            // Closed and freed by all ranks, before there is anything new.
+            // Closed and freed by all ranks, when all are done with them, and before there is anything new.
+            rooms.free.take().map_or(Ok(()), |free| free.synchronize())?;
             rooms.mapping = None;
             rooms.count += 1;
-            rooms.bytes = bytes.iter().map(|bytes| with_slack(*bytes)).collect();
+            let before = rooms.bytes.iter().copied().chain(std::iter::repeat(0));
+            // Enough for the operations before, too, some of which may come again.
+            let wanted =
+                bytes.iter().zip(before).map(|(bytes, before)| with_slack(*bytes).max(before));
+            rooms.bytes = wanted.collect();
             let own = Own::new(&self.gpu, rooms.bytes[self.rank]).ok();
             rooms.mapping = meeting.named(&format!("rooms/{}", rooms.count)).map(own)?;
         }

@@ -165,16 +165,23 @@ fn what_goes_to_rooms_is_there_when_its_round_has_come() -> DistResult<()> {
         for call in 0..2 {
             let mut arrived = Vec::new();
             for (rank, own) in all.iter().enumerate() {
-                let puts = |round: usize, to: usize| {
-                    let at = (call * ROUNDS + round) * 64;
-                    vec![Put {
-                        from: address(&sources[rank]) + at as u64,
-                        to: address(&targets[to]) + place(rank, round) as u64,
-                        bytes: len(rank, to, round),
-                    }]
+                let all = |link: &mut Puts<'_>| {
+                    let rounds = (0..ROUNDS).map(|round| {
+                        for to in link.behind() {
+                            let at = (call * ROUNDS + round) * 64;
+                            let put = Put {
+                                from: address(&sources[rank]) + at as u64,
+                                to: address(&targets[to]) + place(rank, round) as u64,
+                                bytes: len(rank, to, round),
+                            };
+                            link.send(to, &[], &[put])?;
+                        }
+                        link.before().map(|from| link.receive(from)).collect()
+                    });
+                    rounds.collect::<DistResult<Vec<Vec<_>>>>()
                 };
                 // SAFETY: the buffers are there; nothing else uses them before the events.
-                arrived.push(unsafe { own.put(&streams[rank], ROUNDS, puts) }?);
+                arrived.push(unsafe { own.put(&streams[rank], all) }?);
             }
             for (to, rounds) in arrived.iter().enumerate() {
                 assert_eq!(rounds.len(), ROUNDS);

@@ -1,19 +1,23 @@
 //! Rows of A and columns of B: an all-gather, and a product.
 
+use std::ops::Range;
+
+use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::matmul::{Matrix, MatrixMut, Options, Order, matmul_into};
 use ferrowarp::ops::{Scratch, copy_pitched, transpose};
-use ferrowarp::{AsStream, DeviceBuffer, Stream};
+use ferrowarp::{AsStream, DeviceBuffer, Event, Stream};
 use kernels_gpu::matmul::form::MatmulKernel;
 use kernels_gpu::matmul::{Factor, Plain};
 
-use super::link::{self, Link, multiprocessors_beside};
+use super::link::{self, Link, Rooms, multiprocessors_beside};
 use super::pieces::{Pieces, Wanted};
 use super::{check_sizes, without_gaps};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
-use crate::ops::memory::unwritten;
+use crate::ops::memory::{at, unwritten};
 use crate::ops::shares::Shares;
+use crate::peers::{Put, Puts};
 
 const OPERATION: &str = "a column-parallel product";
 
@@ -29,8 +33,9 @@ const OPERATION: &str = "a column-parallel product";
 /// So the result has the same bits in every run; with another number of pieces, or of ranks, another kernel may be the fastest, whose sums have
 /// another order. The result of [`matmul_into`] bounds its error.
 ///
-/// A plan: what it allocates serves any number of products, one after the other. That is room for the pieces of A that are received (at most two
-/// ranks' shares; in [one piece](Self::in_pieces) all of A), and a copy of this rank's rows if they have gaps or are column-major.
+/// A plan: what it allocates serves any number of products, one after the other. That is room for the pieces of A that are received (all of A
+/// where copy engines move them, which the communicator keeps for all plans, at most two ranks' shares otherwise; in [one
+/// piece](Self::in_pieces) all of A), and a copy of this rank's rows if they have gaps or are column-major.
 pub struct ColumnParallel<T: Factor> {
     ranks: Communicator,
     pieces: Pieces,
@@ -76,15 +81,21 @@ impl<T: Factor> ColumnParallel<T> {
     ) -> DistResult<Self> {
         ranks.attempt(|| {
             let multiprocessors = multiprocessors_beside(ranks) as usize;
-            let wanted = Wanted { common: ("K", k), columns, multiprocessors, pieces };
+            let by_engines = link::is_by_engines(ranks, rows.longest() * k * size_of::<T>());
+            let wanted = Wanted { common: ("K", k), columns, multiprocessors, pieces, by_engines };
+            let is_free = pieces.is_none();
             let pieces = Pieces::agreed(ranks, OPERATION, rows, wanted)?;
             let others = ranks.size() as usize - 1;
+            // Of several shares that come one after the other each is multiplied while the next one is under way, whole if need be.
+            let wants_rooms = by_engines && (pieces.count > 1 || is_free && others > 1);
+            let slots = ranks.size() as usize * pieces.count * slot_bytes::<T>(&pieces, k);
+            let link = Link::new(ranks, wants_rooms.then_some(slots))?;
             let (count, len) = match (others, pieces.count) {
                 (0, _) => (0, 0),
+                _ if link.has_rooms() => (0, 0),
                 (_, 1) => (1, rows.total() * k),
                 (_, pieces_each) => (others.min(2) * pieces_each, pieces.longest() * k),
             };
-            let link = Link::new(ranks, pieces.longest() * k * size_of::<T>())?;
             Ok(Self {
                 received: link::buffers(ranks, count, len)?,
                 packed: DeviceBuffer::zeroed(&link.stream, 0)?,
@@ -147,7 +158,7 @@ where
             self.check([&a, &b], &d, &options)?;
             match (ranks.size(), self.pieces.count) {
                 (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
-                (_, 1) => self.gathered(on, [a, b], d, options),
+                (_, 1) if !self.link.has_rooms() => self.gathered(on, [a, b], d, options),
                 _ => self.overlapped(on, [a, b], d, options),
             }
         })
@@ -194,6 +205,13 @@ where
             let lent = Matrix::new(lent, a.layout())?;
             let mut exchange = || -> DistResult<()> {
                 let sent = packed_rows(&stream, &lent, packed)?;
+                if let Some(rooms) = link.rooms(ranks)? {
+                    let multiply = |part: Matrix<'_, T>, rows: Range<usize>| {
+                        let options = options.rows(&layout, rows.clone())?;
+                        Ok(matmul_into(on, part, b, d.rows_mut(rows), options, scratch)?)
+                    };
+                    return by_rooms((ranks, link, rooms), on, (sent, k), pieces, multiply);
+                }
                 let steps =
                     (1..size).flat_map(|step| (0..pieces.count).map(move |piece| (step, piece)));
                 for (number, (step, piece)) in steps.enumerate() {
@@ -212,6 +230,52 @@ where
             Ok(exchange())
         })?
     }
+}
+
+/// Sends the pieces of this rank's rows, of `k` elements each, to the rooms of the others, and multiplies those that come on `on`.
+fn by_rooms<T: Factor>(
+    (ranks, link, rooms): (&Communicator, &Link, Rooms),
+    on: &Stream,
+    (sent, k): (DeviceSlice<'_, T>, usize),
+    pieces: &Pieces,
+    mut multiply: impl FnMut(Matrix<'_, T>, Range<usize>) -> DistResult<()>,
+) -> DistResult<()> {
+    let (own, size, row_bytes) = (ranks.rank(), ranks.size(), k * size_of::<T>());
+    let slot = |at: u32, from: u32, piece: usize| {
+        let number = from as usize * pieces.count + piece;
+        rooms[at as usize] + (number * slot_bytes::<T>(pieces, k)) as u64
+    };
+    let address = sent.as_device_ptr().address();
+    let exchange = |puts: &mut Puts<'_>, met: &[Event]| {
+        let mut ends: Vec<Event> = Vec::new();
+        for step in 1..size {
+            for piece in 0..pieces.count {
+                let (to, from) = ((own + step) % size, (own + size - step) % size);
+                let part = pieces.part(own, piece);
+                let place = Put {
+                    from: address + (part.start * row_bytes) as u64,
+                    to: slot(to, own, piece),
+                    bytes: part.len() * row_bytes,
+                };
+                // Two at a time fill the link, and what is wanted first comes first.
+                let after: Vec<_> = met.iter().chain(ends.iter().rev().nth(1)).collect();
+                ends.push(puts.send(to as usize, &after, &[place])?);
+                on.wait_event(&puts.receive(from as usize)?)?;
+                let rows = pieces.place(from, piece);
+                // SAFETY: the piece has come, and stays until the stream has left the rooms.
+                let part = unsafe { at::<T>(slot(own, from, piece), on, rows.len() * k) }?;
+                multiply(Matrix::row_major(&part, rows.len(), k)?, rows)?;
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the rows are named, and have slots of their own in each room, of which nothing is read before its arrival.
+    unsafe { link.put(ranks, on, ForeignMemory::new().reads(&sent), exchange) }
+}
+
+/// The bytes of rooms for a piece.
+fn slot_bytes<T>(pieces: &Pieces, k: usize) -> usize {
+    link::slot_bytes(pieces.longest() * k * size_of::<T>())
 }
 
 /// The rows of a matrix without gaps: where they lie, or their copy.

@@ -14,9 +14,8 @@ const FILLED: usize = 2;
 /// The most pieces of a share. More would hide no more than an eighth of it, and each costs a launch and an exchange.
 const MOST: usize = 8;
 
-/// The most ranks for which shares are cut into pieces unless the caller asks for it. On four H200s the pieces of 8192³ took longer beside the products (0.82 and 1.35 ms for
-/// the column-parallel and the row-parallel product) than one exchange and one product after the other (0.72 and 0.76); on two they take less (0.77 and 0.94 instead of 1.01
-/// and 1.05).
+/// The most ranks for which shares are cut into pieces, unless copy engines move them or the caller asks for it: with more ranks kernels that
+/// exchange many pieces took longer than one exchange and one product after the other.
 const MOST_RANKS: usize = 2;
 
 /// Shares of rows, each cut into as many pieces.
@@ -38,6 +37,8 @@ pub(super) struct Wanted {
     pub(super) multiprocessors: usize,
     /// Pieces; `None` leaves it to the model.
     pub(super) pieces: Option<usize>,
+    /// Whether copy engines move them.
+    pub(super) by_engines: bool,
 }
 
 impl Pieces {
@@ -49,7 +50,8 @@ impl Pieces {
         wanted: Wanted,
     ) -> DistResult<Self> {
         rows.check(ranks, operation)?;
-        let Wanted { common: (name, size), columns, multiprocessors, pieces } = wanted;
+        let Wanted { common: (name, size), columns, multiprocessors, pieces, by_engines } = wanted;
+        let most_ranks = if by_engines { usize::MAX } else { MOST_RANKS };
         let pieces = pieces.map_or(0, |pieces| pieces.max(1));
         let own = [&[size, pieces, columns, multiprocessors], rows.lens()].concat();
         let own: Vec<u64> = own.into_iter().map(|size| size as u64).collect();
@@ -57,7 +59,10 @@ impl Pieces {
         let all: Vec<&[u64]> = all.chunks_exact(own.len()).collect();
         check_alike(operation, name, &all)?;
         let least = |which: usize| all.iter().map(|own| own[which] as usize).min().unwrap_or(0);
-        let count = if pieces > 0 { pieces } else { count(rows, least(2), least(3)) };
+        let count = match pieces {
+            0 if rows.lens().len() <= most_ranks => count(rows, least(2), least(3)),
+            pieces => pieces.max(1),
+        };
         Ok(Self { rows: rows.clone(), count: if ranks.size() == 1 { 1 } else { count } })
     }
 
@@ -86,11 +91,8 @@ impl Pieces {
 }
 
 /// How many pieces a share is cut into, of products with that many columns, each on that many multiprocessors: of the numbers whose pieces
-/// fill them, that by which they make the fewest passes over tiles in all, and of several such ones the greatest. One for more than [`MOST_RANKS`].
+/// fill them, that by which they make the fewest passes over tiles in all, and of several such ones the greatest.
 fn count(rows: &Shares, columns: usize, multiprocessors: usize) -> usize {
-    if rows.lens().len() > MOST_RANKS {
-        return 1;
-    }
     let tiles =
         |pieces| rows.longest().div_ceil(pieces).div_ceil(TILE[0]) * columns.div_ceil(TILE[1]);
     let passes = |pieces: &usize| pieces * tiles(*pieces).div_ceil(multiprocessors.max(1));
@@ -162,7 +164,8 @@ mod tests {
         assert_eq!(count(8192, 2, 4096), 2);
         assert_eq!(count(8192 - 512, 2, 4096), 1);
         assert_eq!(count(1 << 20, 2, 8192), MOST);
-        assert_eq!([count(1 << 20, 3, 8192), count(1 << 20, 4, 8192)], [1; 2]);
+        // 16 × 32 of four ranks: halves take 2 passes each.
+        assert_eq!(count(8192, 4, 8192), 2);
         assert_eq!([count(4096, 8, 1024), count(0, 2, 8192), count(8192, 2, 0)], [1; 3]);
     }
 

@@ -2,20 +2,23 @@
 
 use std::any::TypeId;
 
+use ferrowarp::graph::ForeignMemory;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::matmul::{Matrix, MatrixMut, Options, matmul_into};
-use ferrowarp::{AsStream, DeviceBuffer, GpuError, Stream};
+use ferrowarp::{AsStream, DeviceBuffer, Event, GpuError, Stream};
 use kernels_gpu::matmul::form::MatmulKernel;
 use kernels_gpu::matmul::{Factor, Plain};
 
-use super::link::{Link, buffers, multiprocessors_beside};
+use super::link::{self, Link, Rooms, buffers, is_by_engines, multiprocessors_beside};
 use super::pieces::{Pieces, Wanted};
 use super::{check_sizes, has_no_gaps};
 use crate::communicator::Communicator;
 use crate::element::{Element, Reduction};
 use crate::error::{DistError, DistResult};
+use crate::ops::memory::at;
 use crate::ops::parts::divide;
 use crate::ops::shares::Shares;
+use crate::peers::{Put, Puts};
 
 const OPERATION: &str = "a row-parallel product";
 
@@ -38,7 +41,8 @@ const OPERATION: &str = "a row-parallel product";
 /// before the epilogue and the last rounding. The ranks add in a fixed order, so the bits are the same in every run. In one piece the backend
 /// adds, in its own order ([`Reduction`]), with the same bound.
 ///
-/// A plan: what it allocates serves any number of products, one after the other. That is two of the longest share of D; in
+/// A plan: what it allocates serves any number of products, one after the other. That is two of the longest share of D, or, where copy engines
+/// move sums, one for each rank, which the communicator keeps for all plans; in
 /// [one piece](Self::in_pieces) a D of all rows, and one of this rank's.
 pub struct RowParallel<D: Element> {
     ranks: Communicator,
@@ -83,10 +87,16 @@ impl<D: Element> RowParallel<D> {
     ) -> DistResult<Self> {
         ranks.attempt(|| {
             let multiprocessors = multiprocessors_beside(ranks) as usize;
-            let wanted = Wanted { common: ("N", n), columns: n, multiprocessors, pieces };
+            let by_engines = is_by_engines(ranks, rows.longest() * n * size_of::<D>());
+            let wanted =
+                Wanted { common: ("N", n), columns: n, multiprocessors, pieces, by_engines };
             let pieces = Pieces::agreed(ranks, OPERATION, rows, wanted)?;
+            let wants_rooms = by_engines && pieces.count > 1;
+            let slots = ranks.size() as usize * pieces.count * slot_bytes::<D>(&pieces, n);
+            let link = Link::new(ranks, wants_rooms.then_some(slots))?;
             let sums = match (ranks.size(), pieces.count) {
                 (1, _) => Vec::new(),
+                _ if link.has_rooms() => Vec::new(),
                 (_, 1) => {
                     let mut sums = buffers(ranks, 1, rows.total() * n)?;
                     sums.extend(buffers(ranks, 1, rows.len_of(ranks.rank()) * n)?);
@@ -94,7 +104,6 @@ impl<D: Element> RowParallel<D> {
                 }
                 (_, count) => buffers(ranks, 2 * count, pieces.longest() * n)?,
             };
-            let link = Link::new(ranks, pieces.longest() * n * size_of::<D>())?;
             let scratch = Scratch::new(ranks.gpu())?;
             Ok(Self { ranks: ranks.clone(), pieces, n, link, sums, scratch })
         })
@@ -246,6 +255,9 @@ impl<D: Element> RowParallel<D> {
     where
         Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
     {
+        if let Some(rooms) = self.link.rooms(&self.ranks)? {
+            return self.by_rooms(rooms, on, [a, b], d, options);
+        }
         let Self { ranks, pieces, n, link, sums, scratch } = self;
         let (n, own, size, layout) = (*n, ranks.rank(), ranks.size(), d.layout());
         let options = options.most_multiprocessors(multiprocessors_beside(ranks));
@@ -278,6 +290,80 @@ impl<D: Element> RowParallel<D> {
         }
         Ok(())
     }
+}
+
+impl<D: Element> RowParallel<D> {
+    /// As [`overlapped`](Self::overlapped), where each rank writes its sums to a slot in the next one's rooms, one for each step and piece;
+    /// the last slots are for sums that go.
+    fn by_rooms<T: Factor, E: MatmulKernel<T, D>>(
+        &mut self,
+        rooms: Rooms,
+        on: &Stream,
+        [a, b]: [Matrix<'_, T>; 2],
+        mut d: MatrixMut<'_, D>,
+        options: Options<'_, D, E>,
+    ) -> DistResult<()>
+    where
+        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+    {
+        let Self { ranks, pieces, n, link, scratch, .. } = self;
+        let (n, own, size, layout) = (*n, ranks.rank(), ranks.size(), d.layout());
+        let options = options.most_multiprocessors(multiprocessors_beside(ranks));
+        let (next, before) = ((own + 1) % size, (own + size - 1) % size);
+        let owner = |step: u32| (own + 2 * size - 1 - step) % size;
+        let slot = |at: u32, step: u32, piece: usize| {
+            let number = step as usize * pieces.count + piece;
+            rooms[at as usize] + (number * slot_bytes::<D>(pieces, n)) as u64
+        };
+        let exchange = |puts: &mut Puts<'_>, met: &[Event]| {
+            // Of each piece: when its last sum has been sent, and when the next one comes.
+            let mut last: Vec<Option<[Event; 2]>> = (0..pieces.count).map(|_| None).collect();
+            for step in 0..size {
+                for (piece, last) in last.iter_mut().enumerate() {
+                    let rows = pieces.place(owner(step), piece);
+                    let (m, part) = (rows.len(), a.rows(rows));
+                    last.iter().flatten().try_for_each(|event| on.wait_event(event))?;
+                    // SAFETY: the stream has waited for what comes from the rank before at the last step, and for what goes, and leaves
+                    // the rooms at last.
+                    let (comes, mut goes) = unsafe {
+                        let comes = slot(own, step.saturating_sub(1), piece);
+                        let len = if step > 0 { m * n } else { 0 };
+                        (at::<D>(comes, on, len)?, at::<D>(slot(own, size - 1, piece), on, m * n)?)
+                    };
+                    if step + 1 == size {
+                        let rows = pieces.part(own, piece);
+                        let options = options.rows(&layout, rows.clone())?.beta(1.0);
+                        let options = options.c(Matrix::row_major(&comes, m, n)?);
+                        matmul_into(on, part, b, d.rows_mut(rows), options, scratch)?;
+                        continue;
+                    }
+                    let mut options = options.partial_sums();
+                    if step > 0 {
+                        options = options.beta(1.0).c(Matrix::row_major(&comes, m, n)?);
+                    }
+                    let to = MatrixMut::row_major(&mut goes, m, n)?;
+                    matmul_into(on, part, b, to, options, scratch)?;
+                    let place = Put {
+                        from: slot(own, size - 1, piece),
+                        to: slot(next, step, piece),
+                        bytes: m * n * size_of::<D>(),
+                    };
+                    let there = on.record_event()?;
+                    let after: Vec<_> = met.iter().chain([&there]).collect();
+                    let sent = puts.send(next as usize, &after, &[place])?;
+                    *last = Some([sent, puts.receive(before as usize)?]);
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: what is sent is in this rank's own rooms, and is not written again before it has been sent; each message has a slot of its own.
+        unsafe { link.put(ranks, on, ForeignMemory::new(), exchange) }
+    }
+}
+
+/// The bytes of rooms for a piece.
+fn slot_bytes<D>(pieces: &Pieces, n: usize) -> usize {
+    link::slot_bytes(pieces.longest() * n * size_of::<D>())
 }
 
 fn wrong(reason: String) -> DistError {

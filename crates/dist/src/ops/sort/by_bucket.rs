@@ -29,7 +29,7 @@ use crate::error::DistResult;
 use crate::ops::memory::unwritten;
 use crate::ops::parts::enqueue_by_peers;
 use crate::ops::shares::Shares;
-use crate::peers::Put;
+use crate::peers::{Put, Puts};
 
 /// Batches of whole buckets.
 const BATCHES: usize = 64;
@@ -269,13 +269,23 @@ impl Sorting<'_> {
                     },
                 )
             });
-            given.collect()
+            given.collect::<Vec<_>>()
         };
         let mut arrived = Vec::new();
         let exchange = || {
+            let all = |link: &mut Puts<'_>| {
+                let mut batches = 0..BATCHES;
+                batches.try_for_each(|batch| {
+                    for to in link.behind() {
+                        link.send(to, &[], &puts(batch, to))?;
+                    }
+                    let of_ranks = link.before().map(|from| link.receive(from));
+                    arrived.push(of_ranks.collect::<DistResult<Vec<_>>>()?);
+                    Ok(())
+                })
+            };
             // SAFETY: nothing uses the rooms before they are full, nor changes what is sent.
-            arrived = unsafe { peers.put(stream, BATCHES, puts) }?;
-            Ok(())
+            unsafe { peers.put(stream, all) }
         };
         // SAFETY: as above; the table's home waits for the stream.
         unsafe { enqueue_by_peers(self.ranks, stream, OPERATION, ForeignMemory::new(), exchange) }?;
