@@ -6,7 +6,7 @@ use cuda_std::{bf16, f16};
 use ferrowarp::ops::matmul::{Matrix, MatrixLayout, MatrixMut, Options, Order};
 use ferrowarp::{DeviceBuffer, Gpu};
 use ferrowarp_dist::ops::{ColumnParallel, RowParallel, Shares};
-use ferrowarp_dist::{Communicator, DistError, DistResult, Element};
+use ferrowarp_dist::{Backend, Communicator, DistError, DistResult, Element};
 use kernels_gpu::matmul::form::MatmulKernel;
 use kernels_gpu::matmul::{ColumnBias, Factor, Gelu, Plain, Then, gelu};
 use reference::matmul as expected;
@@ -146,10 +146,32 @@ pub fn check(ranks: &Communicator, seed: u64) -> DistResult<()> {
         epilogues_come_after_all_sums(ranks, &mut samples, pieces)?;
         whole(ranks, &mut samples, pieces)?;
     }
+    if matches!(ranks.backend(), Backend::Nccl { .. }) {
+        large(ranks, &mut samples)?;
+    }
     refusals(ranks)
 }
 
+/// Shares of more than a megabyte, whose pieces copy engines move where they can. They take long where the devices are emulated.
+fn large(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
+    let size = ranks.size();
+    for pieces in [None, Some(2), Some(3)] {
+        let mut lens = vec![640; size as usize];
+        lens[0] += 3;
+        let (rows, columns) = (Shares::given(lens), samples.slabs(40, size, 0));
+        let case =
+            Case { ranks, seed: samples.seed, rows: &rows, columns: &columns, k: 1040, pieces };
+        column::<bf16, bf16>(&case, samples, Order::RowMajor, 0)?;
+        column::<bf16, bf16>(&case, samples, Order::ColumnMajor, 8)?;
+        let (n, inner) = (840, samples.slabs(48, size, 0));
+        row::<bf16, bf16>(&Case { k: 48, ..case }, samples, (n, &inner), Order::RowMajor)?;
+        row::<Tf32, f32>(&Case { k: 48, ..case }, samples, (n, &inner), Order::ColumnMajor)?;
+    }
+    Ok(())
+}
+
 /// What the products of a test have in common.
+#[derive(Clone, Copy)]
 struct Case<'a> {
     ranks: &'a Communicator,
     seed: u64,

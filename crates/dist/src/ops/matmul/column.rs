@@ -114,6 +114,12 @@ impl<T: Factor> ColumnParallel<T> {
         self.pieces.count
     }
 
+    /// Whether the exchange goes on beside the products.
+    #[must_use]
+    pub fn overlaps(&self) -> bool {
+        self.pieces.count > 1 || self.link.has_rooms()
+    }
+
     /// Refuses what does not fit, before anything is enqueued.
     fn check<D: bytemuck::Pod, E: MatmulKernel<T, D>>(
         &self,
@@ -156,10 +162,10 @@ where
         let (ranks, on) = (self.ranks.clone(), on.as_stream());
         ranks.attempt(|| {
             self.check([&a, &b], &d, &options)?;
-            match (ranks.size(), self.pieces.count) {
-                (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
-                (_, 1) if !self.link.has_rooms() => self.gathered(on, [a, b], d, options),
-                _ => self.overlapped(on, [a, b], d, options),
+            match ranks.size() {
+                1 => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
+                _ if self.overlaps() => self.overlapped(on, [a, b], d, options),
+                _ => self.gathered(on, [a, b], d, options),
             }
         })
     }

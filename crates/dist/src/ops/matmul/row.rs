@@ -130,10 +130,10 @@ impl<D: Element> RowParallel<D> {
         let (ranks, on) = (self.ranks.clone(), on.as_stream());
         ranks.attempt(|| {
             self.check([&a, &b], &d, &options)?;
-            match (ranks.size(), self.pieces.count) {
-                (1, _) => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
-                (_, 1) => self.scattered(on, [a, b], d, options),
-                _ => self.overlapped(on, [a, b], d, options),
+            match ranks.size() {
+                1 => Ok(matmul_into(on, a, b, d, options, &mut self.scratch)?),
+                _ if self.overlaps() => self.overlapped(on, [a, b], d, options),
+                _ => self.scattered(on, [a, b], d, options),
             }
         })
     }
@@ -180,6 +180,12 @@ impl<D: Element> RowParallel<D> {
     #[must_use]
     pub fn pieces(&self) -> usize {
         self.pieces.count
+    }
+
+    /// Whether the exchange goes on beside the products.
+    #[must_use]
+    pub fn overlaps(&self) -> bool {
+        self.pieces.count > 1
     }
 
     /// Refuses what does not fit, before anything is enqueued.

@@ -98,7 +98,7 @@ fn column(bench: &Bench<'_>, Sizes { side, part }: Sizes) -> DistResult<Times> {
     };
     let after = seconds(&mut ColumnParallel::in_pieces(ranks, &rows, [part, side], 1)?)?;
     let mut plan = ColumnParallel::new(ranks, &rows, [part, side])?;
-    if plan.pieces() < LEAST_PIECES {
+    if !plan.overlaps() {
         plan = ColumnParallel::in_pieces(ranks, &rows, [part, side], LEAST_PIECES)?;
     }
     Ok(Times { alone, after, beside: seconds(&mut plan)?, pieces: plan.pieces() })
@@ -119,7 +119,7 @@ fn row(bench: &Bench<'_>, Sizes { side, part }: Sizes) -> DistResult<Times> {
     };
     let after = seconds(&mut RowParallel::in_pieces(ranks, &rows, side, 1)?)?;
     let mut plan = RowParallel::new(ranks, &rows, side)?;
-    if plan.pieces() < LEAST_PIECES {
+    if !plan.overlaps() {
         plan = RowParallel::in_pieces(ranks, &rows, side, LEAST_PIECES)?;
     }
     Ok(Times { alone, after, beside: seconds(&mut plan)?, pieces: plan.pieces() })
