@@ -17,9 +17,12 @@ use super::pass::{
 };
 
 /// The most groups of a sort. They are parameters of its kernels.
-pub const MOST_GROUPS: usize = 16;
+pub const MOST_GROUPS: usize = 8;
 /// The keys of a group are fewer than this: they are counted in the 30 bits of a word.
 pub const GROUP_KEYS: usize = 1 << 30;
+
+/// Registers of a thread that counts: as many as leave a multiprocessor room for three blocks, like the counters.
+const COUNT_REGISTERS: u32 = 40;
 
 /// Groups that follow one another.
 #[repr(C)]
@@ -105,7 +108,7 @@ impl Cut for Groups {
 /// # Safety
 /// - `control` has the words that [`words`](super::pass::words) asks for, all of them 0.
 /// - `begin < end <= K::BITS`, `groups` are of all keys, and each has fewer than [`GROUP_KEYS`].
-#[kernel(u32, u64, dynamic_shared = 4 * COUNTERS)]
+#[kernel(u32, u64, max_registers = COUNT_REGISTERS, dynamic_shared = 4 * COUNTERS)]
 pub unsafe fn sort_groups_histogram<K: Word>(
     mut block: Block<COUNT_THREADS>,
     keys: &[K],
