@@ -314,12 +314,12 @@ impl Control {
         unsafe { atomic::load(self.group_at(group, pass, digit), Relaxed, Scope::Device) }
     }
 
-    /// Says that so many keys of a group are counted; returns how many were before. Acquires what was counted.
+    /// Counts this block as finished with its group; returns how many were before. Acquires what they counted.
     #[inline(always)]
-    pub unsafe fn finish_in_group(self, group: usize, n: u64) -> u64 {
+    pub unsafe fn finish_in_group(self, group: usize) -> u64 {
         let at = self.count_at(0, group);
         // SAFETY: the caller's promise.
-        unsafe { atomic::fetch_add(at, n, AcqRel, Scope::Device) }
+        unsafe { atomic::fetch_add(at, 1, AcqRel, Scope::Device) }
     }
 
     /// The states of all tiles of so many groups.

@@ -48,9 +48,19 @@ impl Groups {
         for group in 0..MOST_GROUPS {
             let len = lens.get(group).copied().unwrap_or(0);
             groups.keys[group + 1] = groups.keys[group] + len as u64;
-            groups.tiles[group + 1] = groups.tiles[group] + len.div_ceil(tile_keys) as u32;
         }
-        groups
+        groups.in_tiles(tile_keys)
+    }
+
+    /// The same groups in tiles of another number of keys.
+    #[must_use]
+    pub fn in_tiles(mut self, tile_keys: usize) -> Self {
+        for group in 0..MOST_GROUPS {
+            let len = self.keys[group + 1] - self.keys[group];
+            let tiles = len.div_ceil(tile_keys as u64) as u32;
+            self.tiles[group + 1] = self.tiles[group] + tiles;
+        }
+        self
     }
 
     /// How many tiles all of them have.
@@ -59,17 +69,17 @@ impl Groups {
         self.tiles[MOST_GROUPS]
     }
 
-    /// The keys of a group.
+    /// How many tiles the group of a tile has.
     #[inline(always)]
-    fn keys(&self, group: usize) -> (usize, usize) {
-        let mut range = (0, 0);
+    fn tiles_of(&self, tile: usize) -> usize {
+        let mut tiles = self.tiles[1];
         // A loop over constants, so that the parameters need no memory.
         each::<MOST_GROUPS>(|k| {
-            if k == group {
-                range = (self.keys[k] as usize, self.keys[k + 1] as usize);
+            if k > 0 && tile >= self.tiles[k] as usize {
+                tiles = self.tiles[k + 1] - self.tiles[k];
             }
         });
-        range
+        tiles as usize
     }
 }
 
@@ -103,7 +113,8 @@ impl Cut for Groups {
     }
 }
 
-/// Counts the digits of the bits `begin..end` of each group of `keys`, and where the keys with each digit go in each pass.
+/// Counts the digits of the bits `begin..end` of each group of `keys`, and where the keys with each digit go in each pass. The
+/// launch has as many blocks as the groups have tiles, and each group's keys are counted by as many blocks as it has tiles.
 ///
 /// # Safety
 /// - `control` has the words that [`words`](super::pass::words) asks for, all of them 0.
@@ -121,43 +132,35 @@ pub unsafe fn sort_groups_histogram<K: Word>(
     let counters = dynamic_shared_mem::<u32>();
     let control = Control::new(control.as_mut_ptr());
     let thread = block.thread();
-    // Each block has a stretch of all keys, and counts what it has of each group.
-    let (number, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
-    let stretch = keys.len().div_ceil(blocks);
-    let (first, last) = (number * stretch, (number * stretch + stretch).min(keys.len()));
-    for group in 0..groups.count as usize {
-        let (group_begin, group_end) = groups.keys(group);
-        let (from, to) = (first.max(group_begin), last.min(group_end));
-        if from >= to {
-            continue;
-        }
-        // SAFETY: the counters are reached atomically, or behind barriers by their owners; the stretch is within the keys; the rest is
-        // the caller's promise.
-        unsafe {
-            clear(counters, thread);
-            // Every counter is 0 before any thread counts.
-            block.sync(());
-            let own = core::slice::from_raw_parts(keys.as_ptr().add(from), to - from);
-            count(counters, own, (thread, COUNT_THREADS), order, (begin, end));
-            // Every key is counted.
-            block.sync(());
-            if thread < RADIX {
-                for pass in 0..super::passes(begin, end) {
-                    let n = sum_of_copies::<K>(counters, pass, thread);
-                    if n > 0 {
-                        control.count_in_group(group, pass, thread, n);
-                    }
+    let number = thread::block_idx_x() as usize;
+    let (group, blocks) = (groups.group(number, 0), groups.tiles_of(number));
+    // SAFETY: the counters are reached atomically, or behind barriers by their owners; the group is within the keys; the rest is the
+    // caller's promise.
+    unsafe {
+        clear(counters, thread);
+        // Every counter is 0 before any thread counts.
+        block.sync(());
+        let len = group.end - group.first_key;
+        let own = core::slice::from_raw_parts(keys.as_ptr().add(group.first_key), len);
+        let first = (number - group.first_tile) * COUNT_THREADS + thread;
+        count(counters, own, (first, blocks * COUNT_THREADS), order, (begin, end));
+        // Every key is counted.
+        block.sync(());
+        let passes = super::passes(begin, end);
+        if thread < RADIX {
+            for pass in 0..passes {
+                let n = sum_of_copies::<K>(counters, pass, thread);
+                if n > 0 {
+                    control.count_in_group(group.number, pass, thread, n);
                 }
             }
-            // The counts of all threads are in global memory before the block says that it has finished.
-            block.sync(());
-            let counted = (to - from) as u64;
-            let others = (group_end - group_begin) as u64 - counted;
-            let finish = || control.finish_in_group(group, counted) == others;
-            let last = block.once(finish).unwrap_or(false);
-            if block.any(last) {
-                plan(&mut block, control, group, group_begin as u64, super::passes(begin, end));
-            }
+        }
+        // The counts of all threads are in global memory before the block says that it has finished.
+        block.sync(());
+        let finish = || control.finish_in_group(group.number) + 1 == blocks as u64;
+        let last = block.once(finish).unwrap_or(false);
+        if block.any(last) {
+            plan(&mut block, control, group, passes);
         }
     }
 }
@@ -167,22 +170,18 @@ pub unsafe fn sort_groups_histogram<K: Word>(
 /// # Safety
 /// All keys of the group are counted, which this block has acquired.
 #[inline(always)]
-unsafe fn plan(
-    block: &mut Block<COUNT_THREADS>,
-    control: Control,
-    group: usize,
-    first: u64,
-    passes: usize,
-) {
+unsafe fn plan(block: &mut Block<COUNT_THREADS>, control: Control, group: Group, passes: usize) {
     let thread = block.thread();
     for pass in 0..passes {
         // SAFETY: the caller's promise.
-        let counted = || unsafe { control.counted_in_group(group, pass, thread) };
+        let counted = || unsafe { control.counted_in_group(group.number, pass, thread) };
         let count = if thread < RADIX { counted() } else { 0 };
         let ([before], _) = block.exclusive_scan([count], 0, u64::wrapping_add);
         if thread < RADIX {
             // SAFETY: the thread alone has read the word.
-            unsafe { control.begin_group(group, pass, thread, first + before) };
+            unsafe {
+                control.begin_group(group.number, pass, thread, group.first_key as u64 + before)
+            };
         }
     }
 }

@@ -44,12 +44,12 @@ use crate::world::World;
 
 pub(crate) use exchange::{CHUNKS, Landing, Put, Puts, Rows, copy_bytes};
 pub(crate) use kernels::Unordered;
+pub(crate) use rooms::Rooms;
 
 use exchange::Lanes;
 use kernels::Kernels;
 use memory::{Mapping, Meeting, Own};
 use reduce::Calls;
-use rooms::Rooms;
 
 /// The most bytes of a message that is summed here.
 pub(crate) const MOST_SUMMED_BYTES: usize = 8 << 20;
@@ -112,8 +112,9 @@ impl PeerMemory {
         let (Some(mapping), Some((kernels, given_up))) = (mapping, others) else { return Ok(None) };
         let lanes = Lanes::new(gpu, rank, ranks)?;
         fate.give_up_by(given_up.clone());
-        let (gpu, calls, lanes) = (gpu.clone(), Mutex::default(), Mutex::new(lanes));
-        let (slot_bytes, rooms) = (slot_bytes(ranks), Mutex::new(Rooms::new(Some(meeting))));
+        let (slot_bytes, rooms) = (slot_bytes(ranks), Rooms::new(gpu, rank, Some(meeting)));
+        let (gpu, calls) = (gpu.clone(), Mutex::default());
+        let (lanes, rooms) = (Mutex::new(lanes), Mutex::new(rooms));
         Ok(Some(Self {
             rank,
             ranks,
@@ -126,6 +127,11 @@ impl PeerMemory {
             rooms,
             mapping,
         }))
+    }
+
+    /// Memory of all ranks that they write into at its place.
+    pub(crate) fn rooms(&self) -> MutexGuard<'_, Rooms> {
+        lock(&self.rooms)
     }
 
     /// The address, for kernels, of the word that ends their waits.

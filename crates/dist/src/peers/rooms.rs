@@ -4,15 +4,18 @@
 //! one: to map memory takes milliseconds. All ranks know what each of them needs, and so whether one of them needs more than it has. Then
 //! all of them allocate anew.
 
-use ferrowarp::{Event, Stream};
+use std::iter;
+
+use ferrowarp::{Event, Gpu, Stream};
 use kernels_gpu::peers::MAX_RANKS;
 
 use super::memory::{Mapping, Meeting, Own};
-use super::{PeerMemory, lock};
 use crate::error::DistResult;
 
 /// The rooms of all ranks.
-pub(super) struct Rooms {
+pub(crate) struct Rooms {
+    gpu: Gpu,
+    rank: usize,
     /// `None` of ranks in one process, which have none.
     meeting: Option<Meeting>,
     /// How often they were allocated.
@@ -26,8 +29,9 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
-    pub(super) fn new(meeting: Option<Meeting>) -> Self {
-        Self { meeting, count: 0, bytes: Vec::new(), mapping: None, free: None }
+    pub(super) fn new(gpu: &Gpu, rank: usize, meeting: Option<Meeting>) -> Self {
+        let gpu = gpu.clone();
+        Self { gpu, rank, meeting, count: 0, bytes: Vec::new(), mapping: None, free: None }
     }
 
     /// As [`Mapping::keep`].
@@ -35,46 +39,41 @@ impl Rooms {
         self.mapping.iter_mut().for_each(Mapping::keep);
     }
 
+    /// Lets a stream wait until the last operation is done with the rooms. Every operation that uses them calls it before the ranks
+    /// meet, and a rank that has met the others may write into their rooms.
+    pub(crate) fn wait(&self, on: &Stream) -> DistResult<()> {
+        Ok(self.free.iter().try_for_each(|free| on.wait_event(free))?)
+    }
+
+    /// Where this rank reaches the rooms of each rank, of so many `bytes` at least; `None`, on all ranks, if one of them cannot have them.
+    /// All ranks call it, with the same `bytes`. If rooms are to be allocated, it waits for the last operation, and for all ranks.
+    pub(crate) fn reach(&mut self, bytes: &[usize]) -> DistResult<Option<[u64; MAX_RANKS]>> {
+        let Some(meeting) = &self.meeting else { return Ok(None) };
+        if !self.suffice(bytes) {
+            // Closed and freed by all ranks, when all are done with them, and before there is anything new.
+            self.free.take().map_or(Ok(()), |free| free.synchronize())?;
+            self.mapping = None;
+            self.count += 1;
+            // Enough for the operations before, too, some of which may come again.
+            let before = self.bytes.iter().copied().chain(iter::repeat(0));
+            let wanted = bytes.iter().zip(before);
+            self.bytes = wanted.map(|(bytes, before)| with_slack(*bytes).max(before)).collect();
+            let own = Own::new(&self.gpu, self.bytes[self.rank]).ok();
+            self.mapping = meeting.named(&format!("rooms/{}", self.count)).map(own)?;
+        }
+        Ok(self.mapping.as_ref().map(Mapping::addresses))
+    }
+
+    /// The operation that has the rooms is done with them when the stream has come to what is enqueued now.
+    pub(crate) fn leave(&mut self, on: &Stream) -> DistResult<()> {
+        self.free = Some(on.record_event()?);
+        Ok(())
+    }
+
     /// Whether each rank has as many bytes.
     fn suffice(&self, bytes: &[usize]) -> bool {
         let mut pairs = bytes.iter().zip(&self.bytes);
         self.mapping.is_some() && pairs.all(|(wanted, bytes)| wanted <= bytes)
-    }
-}
-
-impl PeerMemory {
-    /// Lets a stream wait until the last operation is done with the rooms. Every operation that uses them calls it before the ranks
-    /// meet, and a rank that has met the others may write into their rooms.
-    pub(crate) fn wait_for_rooms(&self, on: &Stream) -> DistResult<()> {
-        let rooms = lock(&self.rooms);
-        Ok(rooms.free.iter().try_for_each(|free| on.wait_event(free))?)
-    }
-
-    /// Where this rank reaches the rooms of each rank, of so many `bytes` at least; `None`, on all ranks, if one of them cannot have them.
-    /// All ranks call it, with the same `bytes`. If they are to be allocated, it waits for the last operation, and for all ranks.
-    pub(crate) fn rooms(&self, bytes: &[usize]) -> DistResult<Option<[u64; MAX_RANKS]>> {
-        let mut rooms = lock(&self.rooms);
-        let Some(meeting) = rooms.meeting.clone() else { return Ok(None) };
-        if !rooms.suffice(bytes) {
-            // Closed and freed by all ranks, when all are done with them, and before there is anything new.
-            rooms.free.take().map_or(Ok(()), |free| free.synchronize())?;
-            rooms.mapping = None;
-            rooms.count += 1;
-            let before = rooms.bytes.iter().copied().chain(std::iter::repeat(0));
-            // Enough for the operations before, too, some of which may come again.
-            let wanted =
-                bytes.iter().zip(before).map(|(bytes, before)| with_slack(*bytes).max(before));
-            rooms.bytes = wanted.collect();
-            let own = Own::new(&self.gpu, rooms.bytes[self.rank]).ok();
-            rooms.mapping = meeting.named(&format!("rooms/{}", rooms.count)).map(own)?;
-        }
-        Ok(rooms.mapping.as_ref().map(Mapping::addresses))
-    }
-
-    /// The operation that has the rooms is done with them when the stream has come to what is enqueued now.
-    pub(crate) fn leave_rooms(&self, on: &Stream) -> DistResult<()> {
-        lock(&self.rooms).free = Some(on.record_event()?);
-        Ok(())
     }
 }
 

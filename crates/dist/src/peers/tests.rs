@@ -38,7 +38,7 @@ fn with_slots(gpu: &Gpu, count: usize, slot_bytes: usize) -> DistResult<Vec<Peer
             kernels: Kernels::load(gpu)?,
             calls: Mutex::default(),
             lanes: Mutex::new(Lanes::new(gpu, rank, count)?),
-            rooms: Mutex::new(Rooms::new(None)),
+            rooms: Mutex::new(Rooms::new(gpu, rank, None)),
             mapping,
         })
     })

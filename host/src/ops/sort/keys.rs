@@ -285,7 +285,9 @@ where
     sort_groups_pass<W, V, ITEMS>: Instance,
 {
     let RadixSort { n, order, bits: (begin, end), .. } = *sort;
-    let count = Grid1::new(histogram::blocks(n));
+    // As many blocks as count all keys at once, and one more for the end of each group.
+    let stretches = groups.in_tiles(n.div_ceil(histogram::blocks(n) as usize));
+    let count = Grid1::new(stretches.tiles());
     let tiles = Grid1::new(groups.tiles());
     // SAFETY: the caller's promise.
     unsafe {
@@ -293,7 +295,7 @@ where
             on,
             count,
             &keys.input,
-            groups,
+            stretches,
             order,
             begin,
             end,

@@ -65,7 +65,7 @@ impl Link {
     /// The rooms of all ranks, if there are any. All ranks call it.
     pub(super) fn rooms(&self, ranks: &Communicator) -> DistResult<Option<Rooms>> {
         match (ranks.peers(), self.room_bytes) {
-            (Some(peers), Some(bytes)) => peers.rooms(&vec![bytes; ranks.size() as usize]),
+            (Some(peers), Some(bytes)) => peers.rooms().reach(&vec![bytes; ranks.size() as usize]),
             _ => Ok(None),
         }
     }
@@ -96,7 +96,7 @@ impl Link {
     ) -> DistResult<()> {
         const OPERATION: &str = "the exchange of a product over ranks";
         let peers = ranks.peers().expect("ranks with rooms have peer memory");
-        [on, &self.stream].into_iter().try_for_each(|stream| peers.wait_for_rooms(stream))?;
+        [on, &self.stream].into_iter().try_for_each(|stream| peers.rooms().wait(stream))?;
         let all = |link: &mut Puts<'_>| {
             let met = link.meet()?;
             work(link, &met)
@@ -106,7 +106,7 @@ impl Link {
         // SAFETY: the caller's promise; the stream waits for all lanes.
         unsafe { enqueue_by_peers(ranks, &self.stream, OPERATION, memory, exchange) }?;
         on.join(std::slice::from_ref(&self.stream))?;
-        peers.leave_rooms(on)
+        peers.rooms().leave(on)
     }
 }
 

@@ -77,7 +77,7 @@ fn count<K: RankKey>(
         unsafe { (unwritten(on, BUCKETS)?, unwritten(on, BUCKETS * ranks.size() as usize)?) };
     count_digits_into(on, &keys, &mut own, highest, scratch)?;
     // Whoever has all counts may write into this rank's rooms.
-    ranks.peers().map_or(Ok(()), |peers| peers.wait_for_rooms(on))?;
+    ranks.peers().map_or(Ok(()), |peers| peers.rooms().wait(on))?;
     ranks.all_gather(on, &own, &mut all)?;
     ranks.synchronize(on)?;
     let of_rank = |counts: &[u64]| counts.iter().map(|count| *count as usize).collect();
@@ -168,7 +168,7 @@ impl Sorting<'_> {
         let sorted = self.exchange_and_sort(&mut table, rooms, scratch);
         // Parts of the table were used without a word to its home.
         self.streams.join()?;
-        self.ranks.peers().map_or(Ok(()), |peers| peers.leave_rooms(home))?;
+        self.ranks.peers().map_or(Ok(()), |peers| peers.rooms().leave(home))?;
         sorted
     }
 
@@ -177,7 +177,7 @@ impl Sorting<'_> {
         let Some(peers) = self.ranks.peers() else { return Ok(None) };
         let lens = (0..self.shares.len()).map(|rank| self.buckets.table_len(rank));
         let bytes: Vec<_> = lens.map(|len| Table::<K, V>::bytes_at(len, has_values)).collect();
-        peers.rooms(&bytes)
+        peers.rooms().reach(&bytes)
     }
 
     /// Exchanges and sorts all buckets of a table.
