@@ -1,6 +1,7 @@
 //! Columns of A and rows of B: a product, and a reduce-scatter.
 
 use std::any::TypeId;
+use std::ops::Range;
 
 use ferrowarp::graph::ForeignMemory;
 use ferrowarp::ops::Scratch;
@@ -255,116 +256,155 @@ impl<D: Element> RowParallel<D> {
         &mut self,
         on: &Stream,
         [a, b]: [Matrix<'_, T>; 2],
-        mut d: MatrixMut<'_, D>,
+        d: MatrixMut<'_, D>,
         options: Options<'_, D, E>,
     ) -> DistResult<()>
     where
         Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
     {
-        if let Some(rooms) = self.link.rooms(&self.ranks)? {
-            return self.by_rooms(rooms, on, [a, b], d, options);
-        }
         let Self { ranks, pieces, n, link, sums, scratch } = self;
-        let (n, own, size, layout) = (*n, ranks.rank(), ranks.size(), d.layout());
         let options = options.most_multiprocessors(multiprocessors_beside(ranks));
+        let mut products = Products { on, a, b, d, n: *n, options, scratch };
+        if let Some(rooms) = link.rooms(ranks)? {
+            return by_rooms(ranks, pieces, (link, rooms), &mut products);
+        }
+        let ring = Ring::of(ranks);
         let (goes, comes) = sums.split_at_mut(pieces.count);
-        let (next, before) = ((own + 1) % size, (own + size - 1) % size);
-        // At step `s` this rank multiplies the rows of the rank `s + 1` before it.
-        let owner = |step: u32| (own + 2 * size - 1 - step) % size;
-        for step in 0..size {
-            for piece in 0..pieces.count {
-                let (goes, comes) = (&mut goes[piece], &mut comes[piece]);
-                let rows = pieces.place(owner(step), piece);
-                let (m, part) = (rows.len(), a.rows(rows));
-                if step + 1 == size {
-                    let rows = pieces.part(own, piece);
-                    let options = options.rows(&layout, rows.clone())?.beta(1.0);
-                    let options = options.c(Matrix::row_major(&*comes, m, n)?);
-                    matmul_into(on, part, b, d.rows_mut(rows), options, scratch)?;
+        for step in 0..ring.size {
+            for (piece, (goes, comes)) in goes.iter_mut().zip(&mut *comes).enumerate() {
+                let rows = pieces.place(ring.owner(step), piece);
+                if step + 1 == ring.size {
+                    products.last(rows, pieces.part(ring.own, piece), comes)?;
                     continue;
                 }
-                let mut options = options.partial_sums();
-                if step > 0 {
-                    options = options.beta(1.0).c(Matrix::row_major(&*comes, m, n)?);
-                }
-                let to = MatrixMut::row_major(&mut *goes, m, n)?;
-                matmul_into(on, part, b, to, options, scratch)?;
-                let len = pieces.part(owner(step + 1), piece).len() * n;
-                let (sent, received) = (goes.slice(..m * n), comes.slice_mut(..len));
-                link.exchange(ranks, (next, sent), (before, received))?;
+                let len = rows.len() * products.n;
+                products.partial(rows, (step > 0).then_some(&*comes), goes)?;
+                let next_len = pieces.part(ring.owner(step + 1), piece).len() * products.n;
+                let (sent, received) = (goes.slice(..len), comes.slice_mut(..next_len));
+                link.exchange(ranks, (ring.next, sent), (ring.before, received))?;
             }
         }
         Ok(())
     }
 }
 
-impl<D: Element> RowParallel<D> {
-    /// As [`overlapped`](Self::overlapped), where each rank writes its sums to a slot in the next one's rooms, one for each step and piece;
-    /// the last slots are for sums that go.
-    fn by_rooms<T: Factor, E: MatmulKernel<T, D>>(
-        &mut self,
-        rooms: Rooms,
-        on: &Stream,
-        [a, b]: [Matrix<'_, T>; 2],
-        mut d: MatrixMut<'_, D>,
-        options: Options<'_, D, E>,
-    ) -> DistResult<()>
-    where
-        Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
-    {
-        let Self { ranks, pieces, n, link, scratch, .. } = self;
-        let (n, own, size, layout) = (*n, ranks.rank(), ranks.size(), d.layout());
-        let options = options.most_multiprocessors(multiprocessors_beside(ranks));
-        let (next, before) = ((own + 1) % size, (own + size - 1) % size);
-        let owner = |step: u32| (own + 2 * size - 1 - step) % size;
-        let slot = |at: u32, step: u32, piece: usize| {
-            let number = step as usize * pieces.count + piece;
-            rooms[at as usize] + (number * slot_bytes::<D>(pieces, n)) as u64
-        };
-        let exchange = |puts: &mut Puts<'_>, met: &[Event]| {
-            // Of each piece: when its last sum has been sent, and when the next one comes.
-            let mut last: Vec<Option<[Event; 2]>> = (0..pieces.count).map(|_| None).collect();
-            for step in 0..size {
-                for (piece, last) in last.iter_mut().enumerate() {
-                    let rows = pieces.place(owner(step), piece);
-                    let (m, part) = (rows.len(), a.rows(rows));
-                    last.iter().flatten().try_for_each(|event| on.wait_event(event))?;
-                    // SAFETY: the stream has waited for what comes from the rank before at the last step, and for what goes, and leaves
-                    // the rooms at last.
-                    let (comes, mut goes) = unsafe {
-                        let comes = slot(own, step.saturating_sub(1), piece);
-                        let len = if step > 0 { m * n } else { 0 };
-                        (at::<D>(comes, on, len)?, at::<D>(slot(own, size - 1, piece), on, m * n)?)
-                    };
-                    if step + 1 == size {
-                        let rows = pieces.part(own, piece);
-                        let options = options.rows(&layout, rows.clone())?.beta(1.0);
-                        let options = options.c(Matrix::row_major(&comes, m, n)?);
-                        matmul_into(on, part, b, d.rows_mut(rows), options, scratch)?;
-                        continue;
-                    }
-                    let mut options = options.partial_sums();
-                    if step > 0 {
-                        options = options.beta(1.0).c(Matrix::row_major(&comes, m, n)?);
-                    }
-                    let to = MatrixMut::row_major(&mut goes, m, n)?;
-                    matmul_into(on, part, b, to, options, scratch)?;
-                    let place = Put {
-                        from: slot(own, size - 1, piece),
-                        to: slot(next, step, piece),
-                        bytes: m * n * size_of::<D>(),
-                    };
-                    let there = on.record_event()?;
-                    let after: Vec<_> = met.iter().chain([&there]).collect();
-                    let sent = puts.send(next as usize, &after, &[place])?;
-                    *last = Some([sent, puts.receive(before as usize)?]);
-                }
-            }
-            Ok(())
-        };
-        // SAFETY: what is sent is in this rank's own rooms, and is not written again before it has been sent; each message has a slot of its own.
-        unsafe { link.put(ranks, on, ForeignMemory::new(), exchange) }
+/// The ring around which sums go, as one rank sees it.
+#[derive(Clone, Copy)]
+struct Ring {
+    own: u32,
+    size: u32,
+    next: u32,
+    before: u32,
+}
+
+impl Ring {
+    fn of(ranks: &Communicator) -> Self {
+        let (own, size) = (ranks.rank(), ranks.size());
+        Self { own, size, next: (own + 1) % size, before: (own + size - 1) % size }
     }
+
+    /// Whose rows this rank multiplies at a step: those of the rank `step + 1` before it.
+    fn owner(self, step: u32) -> u32 {
+        (self.own + 2 * self.size - 1 - step) % self.size
+    }
+}
+
+/// The products of a rank, piece by piece.
+struct Products<'a, T: Factor, D: Element, E> {
+    on: &'a Stream,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    d: MatrixMut<'a, D>,
+    n: usize,
+    options: Options<'a, D, E>,
+    scratch: &'a mut Scratch,
+}
+
+impl<T: Factor, D: Element, E: MatmulKernel<T, D>> Products<'_, T, D, E>
+where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    /// The product of some rows of A, and the sums that came of them, to sums that go.
+    fn partial(
+        &mut self,
+        rows: Range<usize>,
+        comes: Option<&DeviceBuffer<D>>,
+        goes: &mut DeviceBuffer<D>,
+    ) -> DistResult<()> {
+        let (m, n) = (rows.len(), self.n);
+        let mut options = self.options.partial_sums();
+        if let Some(comes) = comes {
+            options = options.beta(1.0).c(Matrix::row_major(comes, m, n)?);
+        }
+        let to = MatrixMut::row_major(goes, m, n)?;
+        Ok(matmul_into(self.on, self.a.rows(rows), self.b, to, options, self.scratch)?)
+    }
+
+    /// The product of some rows of A, and the sums that came of them, to rows of this rank's D.
+    fn last(
+        &mut self,
+        rows: Range<usize>,
+        of_own: Range<usize>,
+        comes: &DeviceBuffer<D>,
+    ) -> DistResult<()> {
+        let options = self.options.rows(&self.d.layout(), of_own.clone())?.beta(1.0);
+        let options = options.c(Matrix::row_major(comes, rows.len(), self.n)?);
+        let (part, to) = (self.a.rows(rows), self.d.rows_mut(of_own));
+        Ok(matmul_into(self.on, part, self.b, to, options, self.scratch)?)
+    }
+}
+
+/// The exchange beside the products, where each rank writes its sums to a slot in the next one's rooms, one for each step and piece; the last
+/// slots are for sums that go.
+fn by_rooms<T: Factor, D: Element, E: MatmulKernel<T, D>>(
+    ranks: &Communicator,
+    pieces: &Pieces,
+    (link, rooms): (&Link, Rooms),
+    products: &mut Products<'_, T, D, E>,
+) -> DistResult<()>
+where
+    Plain: MatmulKernel<T, D> + MatmulKernel<T, f32>,
+{
+    let (ring, n, on) = (Ring::of(ranks), products.n, products.on);
+    let slot = |at: u32, step: u32, piece: usize| {
+        let number = step as usize * pieces.count + piece;
+        rooms[at as usize] + (number * slot_bytes::<D>(pieces, n)) as u64
+    };
+    let exchange = |puts: &mut Puts<'_>, met: &[Event]| {
+        // Of each piece: when its last sum has been sent, and when the next one comes.
+        let mut last: Vec<Option<[Event; 2]>> = (0..pieces.count).map(|_| None).collect();
+        for step in 0..ring.size {
+            for (piece, last) in last.iter_mut().enumerate() {
+                let rows = pieces.place(ring.owner(step), piece);
+                let len = rows.len() * n;
+                last.iter().flatten().try_for_each(|event| on.wait_event(event))?;
+                // SAFETY: the stream has waited for what came from the rank before at the last step, and until what went is sent, and leaves
+                // the rooms at last.
+                let (comes, mut goes) = unsafe {
+                    let comes = step.checked_sub(1).map(|step| slot(ring.own, step, piece));
+                    let comes = comes.map(|comes| at::<D>(comes, on, len)).transpose()?;
+                    (comes, at::<D>(slot(ring.own, ring.size - 1, piece), on, len)?)
+                };
+                if let Some(comes) = comes.as_ref().filter(|_| step + 1 == ring.size) {
+                    products.last(rows, pieces.part(ring.own, piece), comes)?;
+                    continue;
+                }
+                products.partial(rows, comes.as_ref(), &mut goes)?;
+                let place = Put {
+                    from: slot(ring.own, ring.size - 1, piece),
+                    to: slot(ring.next, step, piece),
+                    bytes: len * size_of::<D>(),
+                };
+                let there = on.record_event()?;
+                let after: Vec<_> = met.iter().chain([&there]).collect();
+                let sent = puts.send(ring.next as usize, &after, &[place])?;
+                *last = Some([sent, puts.receive(ring.before as usize)?]);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: what is sent is in this rank's own rooms, and is not written again before it has been sent; each message has a slot of its own.
+    unsafe { link.put(ranks, on, ForeignMemory::new(), exchange) }
 }
 
 /// The bytes of rooms for a piece.
