@@ -152,11 +152,11 @@ pub fn check(ranks: &Communicator, seed: u64) -> DistResult<()> {
     refusals(ranks)
 }
 
-/// Shares of more than a megabyte, whose pieces copy engines move where they can. They take long where the devices are emulated.
+/// Pieces of more than a megabyte, which copy engines move where they can. They take long where the devices are emulated.
 fn large(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
     let size = ranks.size();
     for pieces in [None, Some(2), Some(3)] {
-        let mut lens = vec![640; size as usize];
+        let mut lens = vec![1600; size as usize];
         lens[0] += 3;
         let (rows, columns) = (Shares::given(lens), samples.slabs(40, size, 0));
         let case =

@@ -81,13 +81,11 @@ impl<T: Factor> ColumnParallel<T> {
     ) -> DistResult<Self> {
         ranks.attempt(|| {
             let multiprocessors = multiprocessors_beside(ranks) as usize;
-            let by_engines = link::is_by_engines(ranks, rows.longest() * k * size_of::<T>());
-            let wanted = Wanted { common: ("K", k), columns, multiprocessors, pieces, by_engines };
-            let is_free = pieces.is_none();
+            let wanted = Wanted { common: ("K", k), columns, multiprocessors, pieces };
             let pieces = Pieces::agreed(ranks, OPERATION, rows, wanted)?;
             let others = ranks.size() as usize - 1;
-            // Of several shares that come one after the other each is multiplied while the next one is under way, whole if need be.
-            let wants_rooms = by_engines && (pieces.count > 1 || is_free && others > 1);
+            let wants_rooms = pieces.count > 1
+                && link::is_by_engines(ranks, pieces.longest() * k * size_of::<T>());
             let slots = ranks.size() as usize * pieces.count * slot_bytes::<T>(&pieces, k);
             let link = Link::new(ranks, wants_rooms.then_some(slots))?;
             let (count, len) = match (others, pieces.count) {
@@ -117,7 +115,7 @@ impl<T: Factor> ColumnParallel<T> {
     /// Whether the exchange goes on beside the products.
     #[must_use]
     pub fn overlaps(&self) -> bool {
-        self.pieces.count > 1 || self.link.has_rooms()
+        self.pieces.count > 1
     }
 
     /// Refuses what does not fit, before anything is enqueued.

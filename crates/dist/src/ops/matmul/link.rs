@@ -11,7 +11,7 @@ use crate::ops::memory::unwritten;
 use crate::ops::parts::{Received, Sent, enqueue_by_peers, exchange_with_others};
 use crate::peers::Puts;
 
-/// From shares of this size on copy engines move pieces, where they can.
+/// From this size on copy engines move pieces, where they can.
 const LARGE_BYTES: usize = 1 << 20;
 /// The multiprocessors that products leave to the flags of copies by engines: one thread each, in lanes to and from a neighbour.
 const LEFT_TO_FLAGS: u32 = 4;
@@ -40,9 +40,9 @@ pub(super) fn slot_bytes(piece_bytes: usize) -> usize {
     piece_bytes.next_multiple_of(256)
 }
 
-/// Whether copy engines are to move pieces of shares of that many bytes: the same on all ranks.
-pub(super) fn is_by_engines(ranks: &Communicator, share_bytes: usize) -> bool {
-    ranks.peers().is_some() && share_bytes >= LARGE_BYTES
+/// Whether copy engines are to move pieces of up to that many bytes: the same on all ranks.
+pub(super) fn is_by_engines(ranks: &Communicator, longest_bytes: usize) -> bool {
+    ranks.peers().is_some() && longest_bytes >= LARGE_BYTES
 }
 
 impl Link {

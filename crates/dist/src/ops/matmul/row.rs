@@ -88,11 +88,10 @@ impl<D: Element> RowParallel<D> {
     ) -> DistResult<Self> {
         ranks.attempt(|| {
             let multiprocessors = multiprocessors_beside(ranks) as usize;
-            let by_engines = is_by_engines(ranks, rows.longest() * n * size_of::<D>());
-            let wanted =
-                Wanted { common: ("N", n), columns: n, multiprocessors, pieces, by_engines };
+            let wanted = Wanted { common: ("N", n), columns: n, multiprocessors, pieces };
             let pieces = Pieces::agreed(ranks, OPERATION, rows, wanted)?;
-            let wants_rooms = by_engines && pieces.count > 1;
+            let wants_rooms =
+                pieces.count > 1 && is_by_engines(ranks, pieces.longest() * n * size_of::<D>());
             let slots = ranks.size() as usize * pieces.count * slot_bytes::<D>(&pieces, n);
             let link = Link::new(ranks, wants_rooms.then_some(slots))?;
             let sums = match (ranks.size(), pieces.count) {
