@@ -21,8 +21,11 @@ pub const MOST_GROUPS: usize = 8;
 /// The keys of a group are fewer than this: they are counted in the 30 bits of a word.
 pub const GROUP_KEYS: usize = 1 << 30;
 
-/// Registers of a thread that counts: as many as leave a multiprocessor room for three blocks, like the counters.
-const COUNT_REGISTERS: u32 = 40;
+/// Registers of a thread that counts: as many as leave a multiprocessor room for three blocks, like the counters, and for two where keys have
+/// eight digits, whose addresses need more.
+const fn count_registers<K: Word>() -> u32 {
+    if K::BITS > 32 { 64 } else { 40 }
+}
 
 /// Groups that follow one another.
 #[repr(C)]
@@ -119,7 +122,7 @@ impl Cut for Groups {
 /// # Safety
 /// - `control` has the words that [`words`](super::pass::words) asks for, all of them 0.
 /// - `begin < end <= K::BITS`, `groups` are of all keys, and each has fewer than [`GROUP_KEYS`].
-#[kernel(u32, u64, max_registers = COUNT_REGISTERS, dynamic_shared = 4 * COUNTERS)]
+#[kernel(u32, u64, max_registers = count_registers::<K>(), dynamic_shared = 4 * COUNTERS)]
 pub unsafe fn sort_groups_histogram<K: Word>(
     mut block: Block<COUNT_THREADS>,
     keys: &[K],

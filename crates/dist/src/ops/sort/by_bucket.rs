@@ -32,12 +32,12 @@ use crate::ops::shares::Shares;
 use crate::peers::{Put, Puts};
 
 /// Batches of whole buckets.
-const BATCHES: usize = 64;
+const BATCHES: usize = 32;
 /// Streams that sort batches side by side: while the last blocks of one's launch run, those of another fill the device.
-const LANES: usize = 4;
+const LANES: usize = 3;
 const _: () = assert!(BATCHES >= LANES);
 /// Batches whose sort is enqueued before the host waits for the search of the edges: they keep the device at work meanwhile.
-const BEFORE_EDGES: usize = 32;
+const BEFORE_EDGES: usize = 16;
 const _: () = assert!(BATCHES >= BEFORE_EDGES);
 
 /// Sorts keys, and values if there are some, so that shares `after` are left. `None` if many keys are in buckets that two ranks

@@ -20,7 +20,7 @@
 //! descending order, more runs than a merge has use for).
 //!
 //! With [`Method::ExchangeFirst`] keys of 32 or 64 bits, ascending, are first exchanged, in batches, by their highest bits, and
-//! sorted while later batches are under way, with the same splitters and the same result. That is what 2²⁸ such keys a rank, and
+//! sorted while later batches are under way, with the same splitters and the same result. That is what 512 MiB of such keys and their values a rank, and
 //! more, get where the ranks [reach each other's memory](Communicator::has_peer_memory), if no method is asked for: their copy
 //! engines then move the keys, and leave the multiprocessors to the sort.
 //!
@@ -31,7 +31,7 @@
 //! included: while each rank sorts, a sorted copy and the scratch, which keeps its size, 2; then the scratch, what is sent and
 //! what is received, 3; while the sort comes first, at the end the scratch, what was received and a merge of it, 3; while the
 //! exchange comes first, the result, and a table of what is sent and of what the result will have, 3 at most (with two ranks 2.5), and
-//! scratch for counts and for four of 64 parts of the keys. Where the ranks reach each other's memory, the communicator keeps the table for
+//! scratch for counts and for three of 32 parts of the keys. Where the ranks reach each other's memory, the communicator keeps the table for
 //! the next sort.
 //!
 //! ```
@@ -79,9 +79,9 @@ pub enum Method {
     ExchangeFirst,
 }
 
-/// The fewest keys of a rank, on average, of which the exchange comes first. It is hundreds of launches, which take the host 6 to
-/// 7 ms: on two H200s it was the slower one of 2²⁷ keys a rank, and the faster one of 2³⁰.
-const MANY_KEYS: usize = 1 << 28;
+/// The fewest bytes of a rank, on average, keys and values, of which the exchange comes first. It is hundreds of launches, which take the host 2 to
+/// 3 ms: on two H200s it was the slower one of 2²⁶ keys of 32 bits a rank, and the faster one of 2²⁷, and of 2²⁶ keys of 64 bits or pairs of 32.
+const MANY_BYTES: usize = 512 << 20;
 
 /// Which way a sort goes, and which shares it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,13 @@ impl Options {
     }
 
     /// Whether the exchange comes first, of so many keys of all ranks.
-    fn is_by_bucket<K: RankKey>(self, ranks: &Communicator, keys: usize) -> bool {
-        let is_many = keys / ranks.size() as usize >= MANY_KEYS;
+    fn is_by_bucket<K: RankKey>(
+        self,
+        ranks: &Communicator,
+        keys: usize,
+        value_bytes: usize,
+    ) -> bool {
+        let is_many = keys / ranks.size() as usize * (size_of::<K>() + value_bytes) >= MANY_BYTES;
         let is_wanted = match self.method {
             Some(method) => method == Method::ExchangeFirst,
             None => ranks.has_peer_memory() && is_many,
@@ -203,7 +208,8 @@ fn run<K: RankKey, V: SortValue>(
         true => before.clone(),
         false => Shares::even(before.total(), ranks.size()),
     };
-    if options.is_by_bucket::<K>(ranks, before.total()) {
+    let value_bytes = if values.is_some() { size_of::<V>() } else { 0 };
+    if options.is_by_bucket::<K>(ranks, before.total(), value_bytes) {
         let sorted = by_bucket::sort(ranks, on, (keys, values), &after, options, scratch)?;
         if let Some(sorted) = sorted {
             return Ok(sorted);
