@@ -31,14 +31,22 @@ use crate::ops::parts::enqueue_by_peers;
 use crate::ops::shares::Shares;
 use crate::peers::{Put, Puts};
 
-/// Batches of whole buckets.
-const BATCHES: usize = 32;
-/// Streams that sort batches side by side: while the last blocks of one's launch run, those of another fill the device.
+/// Batches of whole buckets that are exchanged.
+const BATCHES: usize = 64;
+/// Batches that are sorted one by one, so that the first sorts begin soon. Later ones are sorted in pairs.
+const SINGLE: usize = 2 * LANES;
+const _: () = assert!(BATCHES > SINGLE && (BATCHES - SINGLE).is_multiple_of(2));
+/// Streams that sort side by side: while the last blocks of one's launch run, those of another fill the device.
 const LANES: usize = 3;
-const _: () = assert!(BATCHES >= LANES);
-/// Batches whose sort is enqueued before the host waits for the search of the edges: they keep the device at work meanwhile.
+/// Sorts that are enqueued before the host waits for the search of the edges: they keep the device at work meanwhile.
 const BEFORE_EDGES: usize = 16;
-const _: () = assert!(BATCHES >= BEFORE_EDGES);
+const _: () = assert!(BEFORE_EDGES <= (SINGLE + BATCHES) / 2);
+
+/// Which batches are sorted at once.
+fn sorted_at_once() -> impl Iterator<Item = Range<usize>> {
+    let single = (0..SINGLE).map(|batch| batch..batch + 1);
+    single.chain((SINGLE..BATCHES).step_by(2).map(|batch| batch..batch + 2))
+}
 
 /// Sorts keys, and values if there are some, so that shares `after` are left. `None` if many keys are in buckets that two ranks
 /// would get a part of.
@@ -111,7 +119,7 @@ impl Streams {
     }
 }
 
-/// What sorts every so-manieth batch.
+/// What makes every so-manieth sort.
 struct Lane<'a> {
     stream: &'a Stream,
     scratch: Scratch,
@@ -196,40 +204,44 @@ impl Sorting<'_> {
             Table::<K, V>::group_scratch_bytes(batch.len(), batch.lens().len(), has_values)
         };
         let of_edge = |len| Table::<K, V>::scratch_bytes(len, has_values);
-        let bytes = whole[own].iter().map(of_batch).chain([first, last].map(of_edge));
+        let sorts: Vec<Batch> =
+            sorted_at_once().map(|batches| Batch::joined(&whole[own][batches])).collect();
+        let bytes = sorts.iter().map(of_batch).chain([first, last].map(of_edge));
         let scratch_bytes = bytes.max().unwrap_or(0);
-        let middle = whole[own].iter().map(Batch::len);
+        let middle = sorts.iter().map(Batch::len);
         let lens: Vec<usize> = std::iter::once(first).chain(middle).chain([last]).collect();
-        // SAFETY: the batches cover it.
+        // SAFETY: the sorts cover it.
         let mut out = unsafe { Table::unwritten(self.on, lens.iter().sum(), has_values) }?;
         let mut parts = out.as_mut().divide(lens);
         // The edges come last: first that at the end, then that at the beginning.
         parts.rotate_left(1);
         let mut lanes: Vec<Lane<'_>> = Vec::new();
-        let homes = (0..parts.len()).map(|batch| &self.streams.lanes[batch % LANES]);
+        let homes = (0..parts.len()).map(|sort| &self.streams.lanes[sort % LANES]);
+        // What comes from one rank comes in order, so that the last batch of a sort is behind the others.
+        let mut arrived = sorted_at_once().map(|batches| &arrived[batches.end - 1]);
         TableMut::rehome_parts(homes.zip(parts).collect(), |parts| {
             let mut edges = None;
-            for (batch, mut out) in parts.into_iter().enumerate() {
+            for (sort, mut out) in parts.into_iter().enumerate() {
                 if lanes.len() < LANES {
-                    let stream = &self.streams.lanes[batch];
+                    let stream = &self.streams.lanes[sort];
                     let scratch = Scratch::with_bytes_async(stream, scratch_bytes)?;
                     lanes.push(Lane { stream, scratch });
                 }
-                if batch == BEFORE_EDGES {
+                if sort == BEFORE_EDGES {
                     edges = Some(self.edges(table, scratch)?);
                 }
-                let lane = &mut lanes[batch % LANES];
-                match (batch.checked_sub(BATCHES), &edges) {
+                let lane = &mut lanes[sort % LANES];
+                match (sort.checked_sub(sorts.len()), &edges) {
                     (Some(edge), Some(edges)) => {
                         let (edge, scratch): (&Table<K, V>, _) = (&edges[edge], &mut lane.scratch);
                         let rows = 0..edge.len();
                         edge.sort_rows_into(lane.stream, rows, &mut out, self.lower, scratch)?;
                     }
                     _ => {
-                        for event in &arrived[batch] {
+                        for event in arrived.next().into_iter().flatten() {
                             lane.stream.wait_event(event)?;
                         }
-                        self.sort(&whole[own][batch], table, &mut out, lane)?;
+                        self.sort(&sorts[sort], table, &mut out, lane)?;
                     }
                 }
             }

@@ -31,7 +31,7 @@
 //! included: while each rank sorts, a sorted copy and the scratch, which keeps its size, 2; then the scratch, what is sent and
 //! what is received, 3; while the sort comes first, at the end the scratch, what was received and a merge of it, 3; while the
 //! exchange comes first, the result, and a table of what is sent and of what the result will have, 3 at most (with two ranks 2.5), and
-//! scratch for counts and for three of 32 parts of the keys. Where the ranks reach each other's memory, the communicator keeps the table for
+//! scratch for counts and for three of about 32 parts of the keys. Where the ranks reach each other's memory, the communicator keeps the table for
 //! the next sort.
 //!
 //! ```

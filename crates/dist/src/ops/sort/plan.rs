@@ -38,6 +38,11 @@ impl Batch {
         self.lens().iter().sum()
     }
 
+    /// The buckets of batches that follow each other.
+    pub(super) fn joined(batches: &[Self]) -> Self {
+        Self { buckets: batches.iter().flat_map(|batch| batch.buckets.clone()).collect() }
+    }
+
     /// Of each bucket the range of a rank's keys.
     fn ranges(&self, rank: usize) -> Vec<Range<usize>> {
         self.buckets.iter().map(|ranges| ranges[rank].clone()).collect()
