@@ -44,7 +44,7 @@ use crate::world::World;
 
 pub(crate) use exchange::{CHUNKS, Landing, Put, Puts, Rows, copy_bytes};
 pub(crate) use kernels::Unordered;
-pub(crate) use rooms::Rooms;
+pub(crate) use rooms::{Reached, Rooms};
 
 use exchange::Lanes;
 use kernels::Kernels;

@@ -12,6 +12,9 @@ use kernels_gpu::peers::MAX_RANKS;
 use super::memory::{Mapping, Meeting, Own};
 use crate::error::DistResult;
 
+/// Where this rank reaches the rooms of each rank.
+pub(crate) type Reached = [u64; MAX_RANKS];
+
 /// The rooms of all ranks.
 pub(crate) struct Rooms {
     gpu: Gpu,
@@ -47,7 +50,7 @@ impl Rooms {
 
     /// Where this rank reaches the rooms of each rank, of so many `bytes` at least; `None`, on all ranks, if one of them cannot have them.
     /// All ranks call it, with the same `bytes`. If rooms are to be allocated, it waits for the last operation, and for all ranks.
-    pub(crate) fn reach(&mut self, bytes: &[usize]) -> DistResult<Option<[u64; MAX_RANKS]>> {
+    pub(crate) fn reach(&mut self, bytes: &[usize]) -> DistResult<Option<Reached>> {
         let Some(meeting) = &self.meeting else { return Ok(None) };
         if !self.suffice(bytes) {
             // Closed and freed by all ranks, when all are done with them, and before there is anything new.

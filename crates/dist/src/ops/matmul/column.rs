@@ -10,14 +10,14 @@ use ferrowarp::{AsStream, DeviceBuffer, Event, Stream};
 use kernels_gpu::matmul::form::MatmulKernel;
 use kernels_gpu::matmul::{Factor, Plain};
 
-use super::link::{self, Link, Rooms, multiprocessors_beside};
+use super::link::{self, Link, multiprocessors_beside};
 use super::pieces::{Pieces, Wanted};
 use super::{check_sizes, without_gaps};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::{at, unwritten};
 use crate::ops::shares::Shares;
-use crate::peers::{Put, Puts};
+use crate::peers::{Put, Puts, Reached};
 
 const OPERATION: &str = "a column-parallel product";
 
@@ -238,7 +238,7 @@ where
 
 /// Sends the pieces of this rank's rows, of `k` elements each, to the rooms of the others, and multiplies those that come on `on`.
 fn by_rooms<T: Factor>(
-    (ranks, link, rooms): (&Communicator, &Link, Rooms),
+    (ranks, link, rooms): (&Communicator, &Link, Reached),
     on: &Stream,
     (sent, k): (DeviceSlice<'_, T>, usize),
     pieces: &Pieces,

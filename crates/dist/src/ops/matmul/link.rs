@@ -3,13 +3,12 @@
 use bytemuck::Pod;
 use ferrowarp::graph::ForeignMemory;
 use ferrowarp::{DeviceBuffer, Event, Stream};
-use kernels_gpu::peers::MAX_RANKS;
 
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::unwritten;
 use crate::ops::parts::{Received, Sent, enqueue_by_peers, exchange_with_others};
-use crate::peers::Puts;
+use crate::peers::{Puts, Reached};
 
 /// From this size on copy engines move pieces, where they can.
 const LARGE_BYTES: usize = 1 << 20;
@@ -31,9 +30,6 @@ pub(super) struct Link {
     /// The bytes of each rank's rooms, where pieces go by copy engines.
     room_bytes: Option<usize>,
 }
-
-/// Where this rank reaches the rooms of each rank.
-pub(super) type Rooms = [u64; MAX_RANKS];
 
 /// The bytes of rooms for a piece of so many bytes, so that all pieces are aligned.
 pub(super) fn slot_bytes(piece_bytes: usize) -> usize {
@@ -63,7 +59,7 @@ impl Link {
     }
 
     /// The rooms of all ranks, if there are any. All ranks call it.
-    pub(super) fn rooms(&self, ranks: &Communicator) -> DistResult<Option<Rooms>> {
+    pub(super) fn rooms(&self, ranks: &Communicator) -> DistResult<Option<Reached>> {
         match (ranks.peers(), self.room_bytes) {
             (Some(peers), Some(bytes)) => peers.rooms().reach(&vec![bytes; ranks.size() as usize]),
             _ => Ok(None),

@@ -10,7 +10,7 @@ use ferrowarp::{AsStream, DeviceBuffer, Event, GpuError, Stream};
 use kernels_gpu::matmul::form::MatmulKernel;
 use kernels_gpu::matmul::{Factor, Plain};
 
-use super::link::{self, Link, Rooms, buffers, is_by_engines, multiprocessors_beside};
+use super::link::{self, Link, buffers, is_by_engines, multiprocessors_beside};
 use super::pieces::{Pieces, Wanted};
 use super::{check_sizes, has_no_gaps};
 use crate::communicator::Communicator;
@@ -19,7 +19,7 @@ use crate::error::{DistError, DistResult};
 use crate::ops::memory::at;
 use crate::ops::parts::divide;
 use crate::ops::shares::Shares;
-use crate::peers::{Put, Puts};
+use crate::peers::{Put, Puts, Reached};
 
 const OPERATION: &str = "a row-parallel product";
 
@@ -358,7 +358,7 @@ where
 fn by_rooms<T: Factor, D: Element, E: MatmulKernel<T, D>>(
     ranks: &Communicator,
     pieces: &Pieces,
-    (link, rooms): (&Link, Rooms),
+    (link, rooms): (&Link, Reached),
     products: &mut Products<'_, T, D, E>,
 ) -> DistResult<()>
 where

@@ -17,7 +17,6 @@ use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{SortOptions, SortValue, count_digits_into};
 use ferrowarp::{AsStream, Event, Gpu, Stream};
-use kernels_gpu::peers::MAX_RANKS;
 
 use super::key::RankKey;
 use super::moves::OPERATION;
@@ -29,7 +28,7 @@ use crate::error::DistResult;
 use crate::ops::memory::unwritten;
 use crate::ops::parts::enqueue_by_peers;
 use crate::ops::shares::Shares;
-use crate::peers::{Put, Puts};
+use crate::peers::{Put, Puts, Reached};
 
 /// Batches of whole buckets that are exchanged.
 const BATCHES: usize = 64;
@@ -125,9 +124,6 @@ struct Lane<'a> {
     scratch: Scratch,
 }
 
-/// Where this rank reaches the table of each rank.
-type Rooms = [u64; MAX_RANKS];
-
 /// The parts of this rank's share whose buckets others have a part of, too: that at the end, and that at the beginning.
 type Edges<K, V> = [Table<K, V>; 2];
 
@@ -181,7 +177,7 @@ impl Sorting<'_> {
     }
 
     /// Where this rank reaches the tables of all ranks, if they reach each other's memory and have enough of it.
-    fn rooms<K: RankKey, V: SortValue>(&self, has_values: bool) -> DistResult<Option<Rooms>> {
+    fn rooms<K: RankKey, V: SortValue>(&self, has_values: bool) -> DistResult<Option<Reached>> {
         let Some(peers) = self.ranks.peers() else { return Ok(None) };
         let lens = (0..self.shares.len()).map(|rank| self.buckets.table_len(rank));
         let bytes: Vec<_> = lens.map(|len| Table::<K, V>::bytes_at(len, has_values)).collect();
@@ -192,7 +188,7 @@ impl Sorting<'_> {
     fn exchange_and_sort<K: RankKey, V: SortValue>(
         &self,
         table: &mut Table<K, V>,
-        rooms: Option<Rooms>,
+        rooms: Option<Reached>,
         scratch: &mut Scratch,
     ) -> DistResult<Table<K, V>> {
         let (own, has_values) = (self.own(), table.values.is_some());
@@ -255,7 +251,7 @@ impl Sorting<'_> {
         &self,
         whole: &[Vec<Batch>],
         table: &mut Table<K, V>,
-        rooms: Option<Rooms>,
+        rooms: Option<Reached>,
     ) -> DistResult<Vec<Vec<Event>>> {
         let (own, stream) = (self.own(), &self.streams.exchange);
         let (Some(peers), Some(rooms)) = (self.ranks.peers(), rooms) else {
