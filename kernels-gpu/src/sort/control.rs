@@ -322,7 +322,7 @@ impl Control {
         unsafe { atomic::fetch_add(at, 1, AcqRel, Scope::Device) }
     }
 
-    /// The states of all tiles of so many groups.
+    /// The states of all tiles of all groups, of which there are `groups`.
     #[inline(always)]
     pub fn states(self, groups: usize, step: Step) -> States {
         States { words: self.words.wrapping_add(states(groups)), step }

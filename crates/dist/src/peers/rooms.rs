@@ -2,7 +2,7 @@
 //!
 //! Each rank allocates as much as it needs, by itself, when an operation wants it for the first time, and keeps it for the next
 //! one: to map memory takes milliseconds. All ranks know what each of them needs, and so whether one of them needs more than it has. Then
-//! all of them allocate anew.
+//! all of them allocate again.
 
 use std::iter;
 
