@@ -89,7 +89,7 @@ fn groups_of_every_type() {
 fn equal_keys_keep_their_order_within_their_group() {
     let lens = [2 * TILE + 1, TILE, 5];
     let n: usize = lens.iter().sum();
-    let few: Vec<u32> = (0..n as u32).map(|i| i % 3 << 16).collect();
+    let few: Vec<u32> = (0..n as u32).map(|i| (i % 3) << 16).collect();
     check(&few, |i| i as u32, &lens);
     check(&vec![7u32; n], |i| i as u64, &lens);
 }
@@ -100,7 +100,7 @@ fn groups_by_the_highest_bits_are_sorted_by_the_others() {
     let mut rng = rng();
     let lens = [TILE + 3, 900, 2 * TILE, 0, 1];
     let bases = lens.iter().enumerate().flat_map(|(top, len)| iter::repeat_n(top as u32, *len));
-    let keys: Vec<u32> = bases.map(|top| top << 24 | u32::any(&mut rng) >> 8).collect();
+    let keys: Vec<u32> = bases.map(|top| (top << 24) | (u32::any(&mut rng) >> 8)).collect();
     let mut sorted = keys.clone();
     sorted.sort_unstable();
     let mut out = poisoned(keys.len());
