@@ -9,7 +9,7 @@ use bytemuck::{NoUninit, Zeroable};
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::unroll::each;
 
-use super::control::Control;
+use super::control::{COUNT_BITS, Control};
 use super::histogram::{COUNTERS, THREADS as COUNT_THREADS, clear, count, sum_of_copies};
 use super::key::{NoValue, Order, Payload, RADIX, Word};
 use super::pass::{
@@ -18,8 +18,8 @@ use super::pass::{
 
 /// The most groups of a sort. They are parameters of its kernels.
 pub const MOST_GROUPS: usize = 8;
-/// The keys of a group are fewer than this: they are counted in the 30 bits of a word.
-pub const GROUP_KEYS: usize = 1 << 30;
+/// The keys of a group are fewer than this: they are counted in some of the bits of a word.
+pub const GROUP_KEYS: usize = 1 << COUNT_BITS;
 
 /// Registers of a thread that counts: as many as leave a multiprocessor room for three blocks, like the counters, and for two where keys have
 /// eight digits, whose addresses need more.

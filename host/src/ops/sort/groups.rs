@@ -17,8 +17,8 @@ use crate::stream::AsStream;
 /// Sorts each of some groups of `x: [n]` by itself into the same range of `out: [n]`. The groups follow one another, and have these
 /// numbers of keys. Asynchronous.
 ///
-/// This is for a few groups of many keys: eight of them are sorted in as many launches as a single one, with a multiprocessor idle
-/// neither between them nor at their ends. For many groups of few keys there is [`segmented_sort_into`](super::segmented_sort_into).
+/// This is for a few groups of many keys: eight of them are sorted in as many launches as a single one, in which the last blocks of one group run
+/// beside the first blocks of the next. For many groups of few keys there is [`segmented_sort_into`](super::segmented_sort_into).
 ///
 /// # Errors
 /// As [`sort_into`](super::sort_into); [`InvalidArgument`](GpuError::InvalidArgument) if the groups have another number of keys in all.

@@ -118,7 +118,7 @@ impl Streams {
     }
 }
 
-/// What makes every so-manieth sort.
+/// A stream that sorts run on one after the other, and the scratch of those sorts.
 struct Lane<'a> {
     stream: &'a Stream,
     scratch: Scratch,
